@@ -1,0 +1,88 @@
+package seawall
+
+import "sync"
+
+// outbox brings state changes to the hooks: each once, in order, one at a time, and under no lock. There is no
+// goroutine for it; whoever made a change calls deliver after unlocking, and delivers what is there.
+type outbox struct {
+	hooks []func(StateChange) // set once
+
+	mu    sync.Mutex // guards the fields below; taken after Breaker.mu where both are held
+	queue []*message
+	busy  bool // a hook is running
+}
+
+// message is one state change on its way to the hooks.
+type message struct {
+	change StateChange
+	hook   int  // the next one to get it
+	held   bool // not to be delivered yet, nor anything behind it
+}
+
+// put queues a change. A held one stays, with all that come after it, until release.
+func (o *outbox) put(change StateChange, held bool) *message {
+	if len(o.hooks) == 0 {
+		return nil
+	}
+	m := &message{change: change, held: held}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = append(o.queue, m)
+	return m
+}
+
+func (o *outbox) release(m *message) {
+	if m == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	m.held = false
+}
+
+// deliver calls the hooks with all that is queued. If a hook is running already, also one further up this very call
+// stack, its goroutine goes on with the rest.
+func (o *outbox) deliver() {
+	for o.deliverOne() {
+	}
+}
+
+// deliverOne calls one hook with one change and reports whether there was something to do.
+func (o *outbox) deliverOne() bool {
+	hook, change, ok := o.take()
+	if !ok {
+		return false
+	}
+	returned := false
+	defer func() {
+		o.done()
+		if !returned { // The hook panicked or called runtime.Goexit: what is behind it must still go out.
+			o.deliver()
+		}
+	}()
+	hook(change)
+	returned = true
+	return true
+}
+
+func (o *outbox) take() (hook func(StateChange), change StateChange, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.busy || len(o.queue) == 0 || o.queue[0].held {
+		return nil, StateChange{}, false
+	}
+	o.busy = true
+	m := o.queue[0]
+	hook = o.hooks[m.hook]
+	if m.hook++; m.hook == len(o.hooks) {
+		o.queue[0] = nil
+		o.queue = o.queue[1:]
+	}
+	return hook, m.change, true
+}
+
+func (o *outbox) done() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.busy = false
+}

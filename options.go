@@ -1,0 +1,347 @@
+package seawall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The bounds of the options' legal ranges.
+const (
+	maxLimit       = 1 << 20 // slots of a Bulkhead
+	maxBuckets     = 1000
+	minBucketWidth = time.Millisecond
+)
+
+// A BreakerOption configures a [Breaker]. If one kind of option is given twice the last one holds, except that
+// [WithOnStateChange] adds.
+type BreakerOption interface {
+	applyBreaker(*breakerConfig) error
+}
+
+// A BulkheadOption configures a [Bulkhead]. If one kind of option is given twice the last one holds.
+type BulkheadOption interface {
+	applyBulkhead(*bulkheadConfig) error
+}
+
+// An Option configures a [Breaker] or a [Bulkhead].
+type Option interface {
+	BreakerOption
+	BulkheadOption
+}
+
+// A Trip tells a function given to [WithCooldownFunc] about the opening whose cooldown it decides.
+type Trip struct {
+	Name     string        // the breaker's
+	Opens    int           // openings since the breaker was last closed, this one included
+	Reason   Reason        // why it opened
+	Err      error         // what the deciding call returned
+	Cooldown time.Duration // what WithCooldown says
+}
+
+// WithFailureRate opens the breaker when the share of failures among the calls in the window reaches rate and there
+// are at least minCalls of them. The check is made at each failure; a success never opens a breaker.
+// Default 0.5 and 20, unless one of the two rules is given. Range: rate above 0 and at most 1, minCalls at least 1.
+func WithFailureRate(rate float64, minCalls int) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.FailureRate, c.MinCalls = rate, minCalls
+		var errs []error
+		if !(rate > 0 && rate <= 1) { // Written so as to refuse NaN too.
+			errs = append(errs, outOfRange("WithFailureRate", "rate", rate, "above 0 and at most 1"))
+		}
+		if minCalls < 1 {
+			errs = append(errs, outOfRange("WithFailureRate", "minCalls", minCalls, "at least 1"))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// WithConsecutiveFailures opens the breaker at n failures with no success between them, however much time has passed:
+// it does not depend on the window. Ignored results neither add to the row nor end it.
+// Default 10, unless one of the two rules is given. Range: at least 1.
+func WithConsecutiveFailures(n int) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.ConsecutiveFailures = n
+		return atLeast1("WithConsecutiveFailures", "n", n)
+	})
+}
+
+// WithWindow sets the rolling time window that the failure rate is taken from: d in all, in buckets parts. The
+// window is the current bucket and those before it, so that nothing older than d counts and everything younger than
+// d minus one bucket does. It rolls: the rate is looked at with each failure, not once in d.
+// Default 10 s in 10 buckets. Range: d/buckets at least 1 ms, buckets from 1 to 1000.
+func WithWindow(d time.Duration, buckets int) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.Window, c.Buckets = d, buckets
+		if buckets < 1 || buckets > maxBuckets {
+			return outOfRange("WithWindow", "buckets", buckets, "from 1 to 1000")
+		}
+		if d/time.Duration(buckets) < minBucketWidth {
+			return outOfRange("WithWindow", "d", d, fmt.Sprintf("at least 1ms for each of %d buckets", buckets))
+		}
+		return nil
+	})
+}
+
+// WithCooldown sets how long the breaker stays open before it lets a probe through.
+// Default 5 s. Range: above 0.
+func WithCooldown(d time.Duration) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.Cooldown = d
+		return positive("WithCooldown", "d", d)
+	})
+}
+
+// WithBackoff doubles the cooldown with each opening since the breaker was last closed, up to max.
+// Default: it does not grow. Range: max at least the cooldown. Not together with [WithCooldownFunc].
+func WithBackoff(max time.Duration) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.Backoff = max
+		return positive("WithBackoff", "max", max)
+	})
+}
+
+// WithJitter makes each opening last longer by a random share of up to f, so that the probes of many processes do
+// not arrive together. 0 means none.
+// Default 0. Range: from 0 to 1.
+func WithJitter(f float64) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.Jitter = f
+		if !(f >= 0 && f <= 1) { // Written so as to refuse NaN too.
+			return outOfRange("WithJitter", "f", f, "from 0 to 1")
+		}
+		return nil
+	})
+}
+
+// WithCooldownFunc lets f decide how long the breaker stays open, in place of [WithCooldown] and [WithBackoff].
+// f is called each time that a failure opens the breaker, by the goroutine whose call failed and outside of every
+// lock; it may call the breaker. Until it returns, the plain cooldown is in force and no state change is reported.
+// A result that is not above 0, a panic and runtime.Goexit leave the plain cooldown in force; the latter two go on
+// to the caller.
+// Default: none. Range: not nil. Not together with [WithBackoff].
+func WithCooldownFunc(f func(Trip) time.Duration) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.cooldown = f
+		return notNil("WithCooldownFunc", f == nil)
+	})
+}
+
+// WithMaxRetryAfter limits how much of the wait is honoured that the error which opens the breaker asks for itself,
+// by a method RetryAfter() time.Duration somewhere in its tree. The breaker stays open for that long if it is more
+// than the cooldown. 0 means that no such wish is honoured.
+// Default 1 min. Range: at least 0.
+func WithMaxRetryAfter(d time.Duration) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.MaxRetryAfter = d
+		if d < 0 {
+			return outOfRange("WithMaxRetryAfter", "d", d, "at least 0")
+		}
+		return nil
+	})
+}
+
+// WithProbes sets how many probes may be in flight at once while the breaker is half-open. It limits how many run at
+// a time, not how many there are in all; see [WithProbeSuccesses].
+// Default 1. Range: at least 1.
+func WithProbes(n int) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.Probes = n
+		return atLeast1("WithProbes", "n", n)
+	})
+}
+
+// WithProbeSuccesses sets how many probes must succeed to close the breaker. One that fails opens it again.
+// Default 1. Range: at least 1.
+func WithProbeSuccesses(n int) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.ProbeSuccesses = n
+		return atLeast1("WithProbeSuccesses", "n", n)
+	})
+}
+
+// WithProbeTimeout sets how long a probe holds its place. Once it has run for d the next caller may become a probe,
+// so that a call which hangs cannot keep the breaker half-open for ever. A probe that succeeds after that still
+// counts, one that fails does not.
+// Default: the cooldown of the last opening, without jitter and without what the error asked for. Range: above 0.
+func WithProbeTimeout(d time.Duration) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.ProbeTimeout = d
+		return positive("WithProbeTimeout", "d", d)
+	})
+}
+
+// WithClassifier sets the function that judges the errors of calls. f is called with the context given to Do or
+// Allow and an error that is not nil, by the goroutine that made the call (or called done) and outside of every
+// lock; it may call the breaker. It is not asked about errors that [MarkSuccess] or [MarkIgnored] made, nor about
+// those that match [ErrRejected]. A panic counts as Failure and goes on to the caller.
+// Default [DefaultClassifier]. Range: not nil.
+func WithClassifier(f func(ctx context.Context, err error) Outcome) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.classify = f
+		return notNil("WithClassifier", f == nil)
+	})
+}
+
+// WithOnStateChange adds a function that is called with every state change: each once, in order, one at a time, and
+// outside of every lock, so that f may call the breaker. It runs on the goroutine of a call, not always of the one
+// that changed the state, and that call waits for it. If f panics, later changes are still reported; the panic goes
+// on to that call's caller, and if the call was about to run its function it does not.
+// Default: none. Range: not nil.
+func WithOnStateChange(f func(StateChange)) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.hooks = append(c.hooks, f)
+		return notNil("WithOnStateChange", f == nil)
+	})
+}
+
+// WithMaxWait sets how long a call waits for a slot of a [Bulkhead]. 0 means not at all.
+// Default: until its context ends. Range: at least 0.
+func WithMaxWait(d time.Duration) BulkheadOption {
+	return bulkheadOption(func(c *bulkheadConfig) error {
+		c.maxWait = d
+		if d < 0 {
+			return outOfRange("WithMaxWait", "d", d, "at least 0")
+		}
+		return nil
+	})
+}
+
+// WithMaxQueue sets how many calls may wait for a slot of a [Bulkhead] at once. 0 means none.
+//
+// SET ONE WHERE A CONTEXT MAY HAVE NO DEADLINE: without it, and without [WithMaxWait], a dependency that hangs
+// collects every goroutine that calls it.
+//
+// Default: no bound. Range: at least 0.
+func WithMaxQueue(n int) BulkheadOption {
+	return bulkheadOption(func(c *bulkheadConfig) error {
+		c.maxQueue = n
+		if n < 0 {
+			return outOfRange("WithMaxQueue", "n", n, "at least 0")
+		}
+		return nil
+	})
+}
+
+// WithClock makes a [Breaker] or a [Bulkhead] read the time from clock, mostly for tests.
+// Default: package time. Range: not nil.
+func WithClock(clock Clock) Option { return clockOption{clock} }
+
+type breakerOption func(*breakerConfig) error
+
+func (o breakerOption) applyBreaker(c *breakerConfig) error { return o(c) }
+
+type bulkheadOption func(*bulkheadConfig) error
+
+func (o bulkheadOption) applyBulkhead(c *bulkheadConfig) error { return o(c) }
+
+type clockOption struct{ clock Clock }
+
+func (o clockOption) applyBreaker(c *breakerConfig) error   { c.clock = o.clock; return o.check() }
+func (o clockOption) applyBulkhead(c *bulkheadConfig) error { c.clock = o.clock; return o.check() }
+func (o clockOption) check() error                          { return notNil("WithClock", o.clock == nil) }
+
+// breakerConfig is all that the options decide: what can be shown, and the functions.
+type breakerConfig struct {
+	Settings
+	clock    Clock
+	classify func(context.Context, error) Outcome
+	cooldown func(Trip) time.Duration // nil: Cooldown and Backoff decide
+	hooks    []func(StateChange)
+}
+
+func newBreakerConfig(opts []BreakerOption) (breakerConfig, error) {
+	c := breakerConfig{
+		Settings: Settings{
+			Window: 10 * time.Second, Buckets: 10,
+			Cooldown: 5 * time.Second, MaxRetryAfter: time.Minute,
+			Probes: 1, ProbeSuccesses: 1,
+		},
+		clock:    systemClock{},
+		classify: DefaultClassifier,
+	}
+	var errs []error
+	for i, o := range opts {
+		if o == nil {
+			errs = append(errs, nilOption(i))
+		} else if err := o.applyBreaker(&c); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if c.MinCalls == 0 && c.ConsecutiveFailures == 0 {
+		c.FailureRate, c.MinCalls, c.ConsecutiveFailures = 0.5, 20, 10
+	}
+	return c, errors.Join(append(errs, c.conflicts())...)
+}
+
+// conflicts reports what is wrong between options that are right each for itself.
+func (c *breakerConfig) conflicts() error {
+	if c.Backoff != 0 && c.cooldown != nil {
+		return errors.New("seawall: WithBackoff and WithCooldownFunc: only one of them may be given")
+	}
+	if c.Backoff > 0 && c.Backoff < c.Cooldown {
+		return outOfRange("WithBackoff", "max", c.Backoff, fmt.Sprintf("at least the cooldown of %v", c.Cooldown))
+	}
+	return nil
+}
+
+// cooldownOf returns how long the n-th opening in a row lasts. It compares before it doubles, so nothing overflows.
+func (c *breakerConfig) cooldownOf(n int) time.Duration {
+	d := c.Cooldown
+	for ; n > 1 && d < c.Backoff; n-- {
+		d += min(d, c.Backoff-d)
+	}
+	return d
+}
+
+// unbounded is a wait or a queue that WithMaxWait or WithMaxQueue did not limit.
+const unbounded = -1
+
+// bulkheadConfig is all that the options decide.
+type bulkheadConfig struct {
+	clock    Clock
+	maxWait  time.Duration
+	maxQueue int
+}
+
+func newBulkheadConfig(opts []BulkheadOption) (bulkheadConfig, error) {
+	c := bulkheadConfig{clock: systemClock{}, maxWait: unbounded, maxQueue: unbounded}
+	var errs []error
+	for i, o := range opts {
+		if o == nil {
+			errs = append(errs, nilOption(i))
+		} else if err := o.applyBulkhead(&c); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return c, errors.Join(errs...)
+}
+
+func nilOption(i int) error { return fmt.Errorf("seawall: option %d of the list is nil", i+1) }
+
+// outOfRange says which value of which option is not legal, and what would be.
+func outOfRange(option, value string, got any, legal string) error {
+	return fmt.Errorf("seawall: %s: %s %v must be %s", option, value, got, legal)
+}
+
+func positive(option, value string, d time.Duration) error {
+	if d <= 0 {
+		return outOfRange(option, value, d, "above 0")
+	}
+	return nil
+}
+
+func atLeast1(option, value string, n int) error {
+	if n < 1 {
+		return outOfRange(option, value, n, "at least 1")
+	}
+	return nil
+}
+
+func notNil(option string, isNil bool) error {
+	if isNil {
+		return fmt.Errorf("seawall: %s: the argument must not be nil", option)
+	}
+	return nil
+}
