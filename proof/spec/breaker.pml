@@ -5,7 +5,7 @@
    cur[i] says "the call of caller i was admitted in the present generation" and stands for an unbounded
    generation counter; place[i] says "and it holds a place of the half-open state".
 
-   The steps bear the names of the Go functions: admit, settle, transition (transitionLocked), ForceOpen,
+   The steps bear the names of the Go functions: admit, book, release, edge (edgeLocked), ForceOpen and
    Reset; lapse is what the code sees when a probe has become older than the probe timeout.
 
    -DN=places  -DNEED=probe successes that close  -DTRIP=failures in a row that open
@@ -20,7 +20,7 @@
    -DEXTRA     one probe too many
    -DLEAK      an ignored result keeps its place
    -DNOLAPSE   the place of a hung probe never lapses
-   -DKEEP      places survive a transition
+   -DKEEP      places survive an edge
    -DTWICE     a late result gives back a place of the present generation
    -DGASP      the failure of a probe whose place has lapsed opens the breaker
    -DHOP       the first call after the cooldown closes the breaker instead of probing            */
@@ -69,7 +69,7 @@ byte live = 0;                        /* ghost: probes of this generation that h
 
 #define full (st == half && used >= N)
 
-/* The table of design §3.1, written down a second time so that transition can be held to it. */
+/* The table of design §3.1, written down a second time so that edge can be held to it. */
 #define EDGE(to, why) (                                                                    \
   (why == tripped         && st == closed                      && to == open)   ||         \
   (why == cooldownOver    && st == open && !forced && cooled   && to == half)   ||         \
@@ -78,7 +78,7 @@ byte live = 0;                        /* ghost: probes of this generation that h
   (why == byHand          && !forced                           && to == open)   ||         \
   (why == byReset                                              && to == closed))
 
-inline transition(to, why) {
+inline edge(to, why) {
   assert(EDGE(to, why));
   st = to; forced = (why == byHand); cooled = false; succ = 0; fails = 0; live = 0;
 #ifndef KEEP
@@ -95,9 +95,9 @@ inline admit() {
     if
     :: st == open && !forced && cooled ->
 #ifdef HOP
-       transition(closed, cooldownOver)
+       edge(closed, cooldownOver)
 #else
-       transition(half, cooldownOver)
+       edge(half, cooldownOver)
 #endif
     :: else
     fi;
@@ -112,7 +112,7 @@ inline admit() {
   }
 }
 
-inline giveBack(r) {
+inline release(r) {
   place[me] = false; live--;
   if
 #ifdef LEAK
@@ -124,10 +124,10 @@ inline giveBack(r) {
 
 inline probeSucceeded() {
   succ++;
-  if :: succ >= NEED -> transition(closed, probesSucceeded) :: else fi
+  if :: succ >= NEED -> edge(closed, probesSucceeded) :: else fi
 }
 
-inline settle(r) {                    /* 0 success, 1 failure, 2 ignored */
+inline book(r) {                    /* 0 success, 1 failure, 2 ignored */
   d_step {
     late = !cur[me] || (st == half && !place[me] && r != 0);
     st0 = st; used0 = used; succ0 = succ; fails0 = fails;
@@ -143,17 +143,17 @@ inline settle(r) {                    /* 0 success, 1 failure, 2 ignored */
     :: else ->
        if
        :: st == closed && r == 0 -> fails = 0
-       :: st == closed && r == 1 -> fails++; if :: fails >= TRIP -> transition(open, tripped) :: else fi
+       :: st == closed && r == 1 -> fails++; if :: fails >= TRIP -> edge(open, tripped) :: else fi
        :: st == half && place[me] ->
-          giveBack(r);
+          release(r);
           if
           :: r == 0 -> probeSucceeded()
-          :: r == 1 -> transition(open, probeFailed)
+          :: r == 1 -> edge(open, probeFailed)
           :: else
           fi
        :: st == half && !place[me] && r == 0 -> probeSucceeded()  /* lapsed, and well all the same */
 #ifdef GASP
-       :: st == half && !place[me] && r == 1 -> transition(open, probeFailed)
+       :: st == half && !place[me] && r == 1 -> edge(open, probeFailed)
 #endif
        :: else                        /* ignored while closed; failed or ignored after its place lapsed */
        fi
@@ -174,10 +174,10 @@ end: do
      :: !ok
      :: ok -> ok = false;
         if
-        :: settle(0)
-        :: !WELL -> settle(1)
+        :: book(0)
+        :: !WELL -> book(1)
 #ifndef NOIGN
-        :: !WELL -> settle(2)
+        :: !WELL -> book(2)
 #endif
 #if HANG > 0
         :: d_step { hung < HANG && !WELL -> hung++; stuck[me] = true }; end_hung: false
@@ -215,12 +215,15 @@ end: do
   od
 }
 
+inline ForceOpen() { d_step { !forced -> edge(open, byHand) } }
+inline Reset() { d_step { st != closed || fails > 0 -> edge(closed, byReset) } }
+
 #ifdef MANUAL
 active proctype operator() {
   byte k = 0;
 end: do
-  :: d_step { !forced -> transition(open, byHand) }
-  :: d_step { st != closed || fails > 0 -> transition(closed, byReset) }
+  :: ForceOpen()
+  :: Reset()
   od
 }
 #endif
