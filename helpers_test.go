@@ -45,7 +45,9 @@ func bh(t testing.TB, limit int, opts ...seawall.BulkheadOption) *seawall.Bulkhe
 }
 
 // do runs fn under p on a plain context.
-func do(p seawall.Policy, fn func(context.Context) error) error { return p.Do(context.Background(), fn) }
+func do(p seawall.Policy, fn func(context.Context) error) error {
+	return p.Do(context.Background(), fn)
+}
 
 // trip makes 3 calls of a br fail, which opens it.
 func trip(t testing.TB, b *seawall.Breaker) {
@@ -57,7 +59,7 @@ func trip(t testing.TB, b *seawall.Breaker) {
 }
 
 // half opens a br and lets its cooldown pass.
-func half(t testing.TB, b *seawall.Breaker, clk *fakeClock) {
+func half(t testing.TB, b *seawall.Breaker, clk mover) {
 	t.Helper()
 	trip(t, b)
 	clk.Advance(cooldown)
@@ -96,6 +98,9 @@ func (h *held) finish(err error) error {
 	h.end <- err
 	return <-h.done
 }
+
+// mover is a clock that a test can move.
+type mover interface{ Advance(d time.Duration) }
 
 // fakeClock stands still until it is moved, and may be moved back.
 type fakeClock struct {
