@@ -2,11 +2,11 @@ module github.com/seawall-go/seawall/proof
 
 go 1.26.0
 
-require github.com/seawall-go/seawall v0.0.0
-
 require (
-	github.com/anishathalye/porcupine v1.3.1 // indirect
-	pgregory.net/rapid v1.3.0 // indirect
+	github.com/anishathalye/porcupine v1.3.1
+	github.com/seawall-go/seawall v0.0.0
+	go.uber.org/goleak v1.3.0
+	pgregory.net/rapid v1.3.0
 )
 
 replace github.com/seawall-go/seawall => ..

@@ -136,6 +136,9 @@ func (m Bulkhead) Gone() []Gone { return m.gone }
 // Limit returns the limit.
 func (m Bulkhead) Limit() int { return m.limit }
 
+// MaxQueue returns how many calls may wait, -1 if any number may.
+func (m Bulkhead) MaxQueue() int { return max(-1, m.maxQueue) }
+
 // Admitted returns how many calls got a slot so far.
 func (m Bulkhead) Admitted() int { return m.admitted }
 

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"github.com/seawall-go/seawall"
@@ -87,4 +88,22 @@ func (m Breaker) totals() seawall.Totals {
 	}
 	*spent[before.to] += m.now() - before.at
 	return t
+}
+
+// Equal reports whether two models have the same future and the same past.
+func (m Breaker) Equal(n Breaker) bool {
+	return m.clock == n.clock && m.noted == n.noted &&
+		slices.Equal(m.log, n.log) && slices.Equal(m.changes, n.changes) && slices.Equal(m.running, n.running)
+}
+
+// Hash is equal for models that are.
+func (m Breaker) Hash() uint64 {
+	h := uint64(m.clock)*31 + uint64(m.noted)
+	for _, e := range m.log {
+		h = h*31 + uint64(e.kind) + uint64(e.at)
+	}
+	for _, t := range m.running {
+		h = h*31 + uint64(t.id)
+	}
+	return h*31 + uint64(len(m.changes))
 }

@@ -4,7 +4,7 @@ import "time"
 
 // Window is the naive reference of a breaker's rolling window: every result there ever was, counted anew each time.
 type Window struct {
-	Width   time.Duration // of a bucket
+	Size    time.Duration
 	Buckets int
 	Events  []Event
 }
@@ -15,20 +15,22 @@ type Event struct {
 	Failure bool
 }
 
-// Counts returns what a window on the bucket grid counts at now: the bucket of now and those before it.
+// Counts returns what the window counts at now: the results in the bucket of now and in those before it.
 func (w Window) Counts(now time.Duration) (calls, failures int) {
-	return w.count(func(at time.Duration) bool { return int64(now/w.Width)-int64(at/w.Width) < int64(w.Buckets) })
+	width := w.Size / time.Duration(w.Buckets)
+	return w.count(func(at time.Duration) bool { return int64(now/width)-int64(at/width) < int64(w.Buckets) })
 }
 
-// AtLeast returns what any window must count at now, whatever its grid: all that is younger than the window but one
+// AtLeast returns what a window must count at now, wherever its buckets begin: all that is younger than it but one
 // bucket.
 func (w Window) AtLeast(now time.Duration) (calls, failures int) {
-	return w.count(func(at time.Duration) bool { return now-at < w.Width*time.Duration(w.Buckets-1) })
+	young := w.Size - (w.Size+time.Duration(w.Buckets)-1)/time.Duration(w.Buckets)
+	return w.count(func(at time.Duration) bool { return now-at < young })
 }
 
-// AtMost returns what a window may count at now at the most: nothing that is as old as the window or older.
+// AtMost returns what a window may count at now, wherever its buckets begin: nothing as old as it or older.
 func (w Window) AtMost(now time.Duration) (calls, failures int) {
-	return w.count(func(at time.Duration) bool { return now-at < w.Width*time.Duration(w.Buckets) })
+	return w.count(func(at time.Duration) bool { return now-at < w.Size })
 }
 
 func (w Window) count(in func(at time.Duration) bool) (calls, failures int) {

@@ -1,0 +1,347 @@
+package proof_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/seawall-go/seawall"
+	"github.com/seawall-go/seawall/proof/model"
+)
+
+// successReadsUnlocked says that a success of a closed breaker takes no lock, so that it may be booked at any reading
+// of the clock that falls into its own Do.
+const successReadsUnlocked = false
+
+// A history has this many clients and operations of each. Beyond five clients the time to check it explodes.
+const (
+	clients   = 4
+	perClient = 12
+)
+
+var histories = flag.Int("histories", 0, "concurrent histories to check; 0: as SEAWALL_PROOF says")
+
+// linearInput is an operation on the object {breaker, clock}. The clock belongs to it, and its Advance is an
+// operation: else a stale reading of the clock would look legal.
+type linearInput struct {
+	what     string
+	id       int
+	result   result
+	d        time.Duration
+	readings []time.Duration // what the clock showed meanwhile, if that is open to choice
+}
+
+// linearOutput is what an operation returned.
+type linearOutput struct {
+	rejected bool
+	state    seawall.State
+	reason   seawall.Reason
+	until    time.Time
+	snapshot *seawall.Snapshot
+}
+
+func rejection(e *seawall.OpenError) linearOutput {
+	if e == nil {
+		return linearOutput{}
+	}
+	return linearOutput{rejected: true, state: e.State, reason: e.Reason, until: e.Until}
+}
+
+// linearStep returns the states that the model may be in after an operation, none if that can't have answered so.
+func linearStep(m model.Breaker, in linearInput, out linearOutput) []any {
+	switch in.what {
+	case "allow":
+		m, err := m.Allow(in.id)
+		if rejection(err) != out {
+			return nil
+		}
+		return []any{m}
+	case "done":
+		if len(in.readings) == 0 {
+			return []any{m.Done(in.id, in.result.outcome, in.result.hint)}
+		}
+		var next []any
+		for _, r := range in.readings {
+			next = append(next, m.SuccessAt(in.id, r))
+		}
+		return next
+	case "advance":
+		return []any{m.Advance(in.d)}
+	case "force open":
+		return []any{m.ForceOpen()}
+	case "reset":
+		return []any{m.Reset()}
+	case "cancelled":
+		return []any{m.Cancelled()}
+	default:
+		if !reflect.DeepEqual(m.Snapshot(), *out.snapshot) {
+			return nil
+		}
+		return []any{m}
+	}
+}
+
+func linearModel() porcupine.Model {
+	m := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{model.New(small())} },
+		Step: func(state, in, out any) []any {
+			return linearStep(state.(model.Breaker), in.(linearInput), out.(linearOutput))
+		},
+		Equal: func(a, b any) bool { return a.(model.Breaker).Equal(b.(model.Breaker)) },
+		Hash:  func(a any) uint64 { return a.(model.Breaker).Hash() },
+	}
+	return m.ToModel()
+}
+
+// arena is what the clients of one history share.
+type arena struct {
+	clock *fakeClock
+	b     *seawall.Breaker
+	stamp atomic.Int64 // of calls and returns
+	ids   atomic.Int64
+
+	mu       sync.Mutex // guards the fields below
+	running  []running
+	readings []time.Duration // all that the clock has shown
+}
+
+// running is an admitted call. Any client may end it, else late results would be rare.
+type running struct {
+	id   int
+	done func(error)
+}
+
+func newArena() *arena {
+	a := &arena{clock: newFakeClock(), readings: []time.Duration{0}}
+	a.clock.yield = func() {
+		if rand.IntN(2) == 0 {
+			runtime.Gosched()
+		}
+	}
+	a.b = seawall.Must(seawall.NewBreaker("", append(options(small()), seawall.WithClock(a.clock))...))
+	return a
+}
+
+func (a *arena) advance(d time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.clock.Advance(d)
+	a.readings = append(a.readings, a.readings[len(a.readings)-1]+d)
+}
+
+func (a *arena) put(r running) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running = append(a.running, r)
+}
+
+func (a *arena) take(r *rand.Rand) (running, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.running) == 0 {
+		return running{}, false
+	}
+	i := r.IntN(len(a.running))
+	if r.IntN(3) > 0 {
+		i = len(a.running) - 1 // Mostly the latest, so that probes are answered.
+	}
+	taken := a.running[i]
+	a.running = append(a.running[:i], a.running[i+1:]...)
+	return taken, true
+}
+
+func (a *arena) readingsFrom(i int) []time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]time.Duration{}, a.readings[i:]...)
+}
+
+func (a *arena) lastReading() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.readings) - 1
+}
+
+// operation makes one random operation and returns it with its times of call and return.
+func (a *arena) operation(r *rand.Rand, all []result, gone context.Context) porcupine.Operation {
+	in, out := linearInput{what: "snapshot"}, linearOutput{}
+	var act func()
+	switch k := r.IntN(100); {
+	case k < 38:
+		in = linearInput{what: "allow", id: int(a.ids.Add(1))}
+		act = func() {
+			done, err := a.b.Allow(context.Background())
+			var e *seawall.OpenError
+			if errors.As(err, &e) {
+				out = rejection(e)
+			} else {
+				a.put(running{in.id, done})
+			}
+		}
+	case k < 72:
+		taken, ok := a.take(r)
+		if !ok {
+			break
+		}
+		in = linearInput{what: "done", id: taken.id, result: all[[]int{0, 0, 1, 1, 2, 4}[r.IntN(6)]]}
+		act = func() { taken.done(in.result.err) }
+		if successReadsUnlocked && in.result.outcome == seawall.Success {
+			first, done := a.lastReading(), act
+			act = func() { done(); in.readings = a.readingsFrom(first) }
+		}
+	case k < 90:
+		set := small()
+		in = linearInput{what: "advance", d: []time.Duration{1, 2 * time.Second, set.ProbeTimeout, set.Cooldown, set.Cooldown}[r.IntN(5)]}
+		act = func() { a.advance(in.d) }
+	case k < 91:
+		in.what, act = "force open", a.b.ForceOpen
+	case k < 93:
+		in.what, act = "reset", a.b.Reset
+	case k < 94:
+		in.what, act = "cancelled", func() { _, _ = a.b.Allow(gone) }
+	}
+	if act == nil {
+		act = func() { s := a.b.Snapshot(); out.snapshot = &s }
+	}
+	call := a.stamp.Add(1)
+	act()
+	return porcupine.Operation{Input: in, Output: out, Call: call, Return: a.stamp.Add(1)}
+}
+
+// history lets the clients work on one breaker and returns what they did.
+func history(seed uint64) []porcupine.Operation {
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	a, all := newArena(), results()
+	logs := make([][]porcupine.Operation, clients)
+	var wg sync.WaitGroup
+	for c := range clients {
+		r := rand.New(rand.NewPCG(seed, uint64(c)))
+		wg.Go(func() {
+			for range perClient {
+				op := a.operation(r, all, gone)
+				op.ClientId = c
+				logs[c] = append(logs[c], op)
+				if r.IntN(3) == 0 {
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var ops []porcupine.Operation
+	for _, l := range logs {
+		ops = append(ops, l...)
+	}
+	return ops
+}
+
+// linearFigures says what histories contained, so that one can see that they were worth checking.
+type linearFigures struct{ histories, operations, edges, late, lapsed, overlapping, undecided int }
+
+// count replays the order that porcupine found.
+func (f *linearFigures) count(ops []porcupine.Operation, info porcupine.LinearizationInfo) {
+	f.histories++
+	f.operations += len(ops)
+	var order []porcupine.Operation
+	for _, l := range info.PartialLinearizationsOperations()[0] {
+		if len(l) > len(order) {
+			order = l
+		}
+	}
+	states, lapsed := []any{model.New(small())}, false
+	for _, op := range order {
+		var next []any
+		for _, s := range states {
+			next = append(next, linearStep(s.(model.Breaker), op.Input.(linearInput), op.Output.(linearOutput))...)
+		}
+		states = next
+		lapsed = lapsed || states[0].(model.Breaker).Lapsed() > 0
+	}
+	last := states[0].(model.Breaker).Snapshot()
+	f.edges += one(last.Generation > 0)
+	f.late += one(last.Totals.Late > 0)
+	f.lapsed += one(lapsed)
+	for i, op := range ops {
+		for _, other := range ops[i+1:] {
+			if op.Call < other.Return && other.Call < op.Return {
+				f.overlapping++
+				break
+			}
+		}
+	}
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (f *linearFigures) share(n int) float64 { return 100 * float64(n) / float64(max(1, f.histories)) }
+
+// TestLinearizable lets four clients and the clock race on one breaker and asks whether what they saw can be told as
+// one story, one operation after the other, that the model agrees with.
+func TestLinearizable(t *testing.T) {
+	n := *histories
+	if n == 0 {
+		if n = scaled(5000, 200_000); raceEnabled && !testing.Short() {
+			n = 2000
+		}
+	}
+	var f linearFigures
+	m, start := linearModel(), time.Now()
+	for seed := range n {
+		ops := history(uint64(seed))
+		verdict, info := porcupine.CheckOperationsVerbose(m, ops, 10*time.Second)
+		switch verdict {
+		case porcupine.Illegal:
+			t.Fatalf("history %d is not linearizable:\n%s", seed, describe(ops))
+		case porcupine.Unknown:
+			f.undecided++
+		case porcupine.Ok:
+			f.count(ops, info)
+		}
+	}
+	figures(t, "%d histories of %d clients, %d operations (%d overlap), %.0f %% with an edge, %.0f %% with a late result, "+
+		"%.0f %% with a lapsed place; 0 illegal, %d undecided, in %v", f.histories, clients, f.operations, f.overlapping,
+		f.share(f.edges), f.share(f.late), f.share(f.lapsed), f.undecided, time.Since(start).Round(time.Second/10))
+	if f.undecided > 0 {
+		t.Errorf("%d histories undecided", f.undecided)
+	}
+	if f.share(f.edges) < 50 || f.share(f.late) < 20 || f.share(f.lapsed) < 10 {
+		t.Error("the histories are too tame: at least 50 % must have an edge, 20 % a late result, 10 % a lapsed place")
+	}
+}
+
+// describe prints a history for a human reader, in order of the calls.
+func describe(ops []porcupine.Operation) string {
+	ops = slices.SortedFunc(slices.Values(ops), func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	var s strings.Builder
+	for _, op := range ops {
+		in, out := op.Input.(linearInput), op.Output.(linearOutput)
+		fmt.Fprintf(&s, "%d %3d-%3d %s id=%d %s %v", op.ClientId, op.Call, op.Return, in.what, in.id, in.result.name, in.d)
+		switch {
+		case out.snapshot != nil:
+			fmt.Fprintf(&s, " -> %+v", *out.snapshot)
+		case out.rejected:
+			fmt.Fprintf(&s, " -> rejected, %v for %v until %v", out.state, out.reason, out.until)
+		}
+		s.WriteByte('\n')
+	}
+	return s.String()
+}

@@ -1,0 +1,161 @@
+package proof_test
+
+import (
+	"flag"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// rapidly runs a property over as many operations as asked for, in stories of about a hundred each.
+func rapidly(t *testing.T, operations int, property func(*rapid.T)) {
+	t.Helper()
+	set := func(name, value string) {
+		old := flag.Lookup(name).Value.String()
+		if old != flag.Lookup(name).DefValue {
+			return // Given on the command line.
+		}
+		if err := flag.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = flag.Set(name, old) })
+	}
+	set("rapid.checks", strconv.Itoa(max(1, operations/90)))
+	set("rapid.steps", strconv.Itoa(stepsOfAStory))
+	rapid.Check(t, property)
+}
+
+const stepsOfAStory = 120 // of which some are skipped, so that 100 remain
+
+// breakerMachine is a rig whose operations are drawn.
+type breakerMachine struct {
+	*rig
+	operations *atomic.Int64
+	result     *rapid.Generator[result]
+	duration   *rapid.Generator[string]
+}
+
+// durationNames are the times at which something may change, both sides of each, and steps back.
+func durationNames() []string {
+	return []string{
+		"1ns", "wait-1ns", "wait", "cooldown-1ns", "cooldown", "probe timeout-1ns", "probe timeout",
+		"bucket", "to next bucket-1ns", "to next bucket", "window-bucket", "window-1ns", "window",
+		"any", "back 1ns", "back 1s", "back 1h", "ahead 1h",
+	}
+}
+
+// named returns the time of the given name as things stand.
+func (r *rig) named(name string, random time.Duration) time.Duration {
+	set := r.b.Settings()
+	width := set.Window / time.Duration(set.Buckets)
+	next := width - (r.m.Clock()%width+width)%width
+	switch name {
+	case "1ns":
+		return 1
+	case "wait-1ns":
+		return max(0, r.m.Snapshot().RetryAfter-1)
+	case "wait":
+		return r.m.Snapshot().RetryAfter
+	case "cooldown-1ns":
+		return set.Cooldown - 1
+	case "cooldown":
+		return set.Cooldown
+	case "probe timeout-1ns":
+		return max(0, set.ProbeTimeout-1)
+	case "probe timeout":
+		return set.ProbeTimeout
+	case "bucket":
+		return width
+	case "to next bucket-1ns":
+		return next - 1
+	case "to next bucket":
+		return next
+	case "window-bucket":
+		return set.Window - width
+	case "window-1ns":
+		return set.Window - 1
+	case "window":
+		return set.Window
+	case "back 1ns":
+		return -1
+	case "back 1s":
+		return -time.Second
+	case "back 1h":
+		return -time.Hour
+	case "ahead 1h":
+		return time.Hour
+	default:
+		return random
+	}
+}
+
+func (s *breakerMachine) fail(t *rapid.T, err error) { //nolint:thelper // Helper costs a tenth of the time.
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *breakerMachine) Allow(t *rapid.T) { s.fail(t, s.allow()) }
+
+func (s *breakerMachine) Finish(t *rapid.T) {
+	if len(s.done) == 0 {
+		t.Skip()
+	}
+	// Any call may end, also one that was rejected or has ended: that must do nothing. Mostly one that runs does.
+	ids := s.m.Running()
+	if len(ids) == 0 || rapid.IntRange(0, 9).Draw(t, "any") == 0 {
+		s.finish(rapid.IntRange(0, len(s.done)-1).Draw(t, "id"), s.result.Draw(t, "result"))
+		return
+	}
+	s.finish(rapid.SampledFrom(ids).Draw(t, "running"), s.result.Draw(t, "result"))
+}
+
+func (s *breakerMachine) Do(t *rapid.T) {
+	how := ""
+	if rapid.IntRange(0, 19).Draw(t, "dies") == 0 {
+		how = rapid.SampledFrom([]string{"panic", "goexit"}).Draw(t, "how")
+	}
+	s.fail(t, s.do(s.result.Draw(t, "result"), how))
+}
+
+func (s *breakerMachine) Advance(t *rapid.T) {
+	random := time.Duration(rapid.Int64Range(0, int64(12*time.Second)).Draw(t, "random"))
+	s.advance(s.named(s.duration.Draw(t, "d"), random))
+}
+
+func (s *breakerMachine) Manual(t *rapid.T) {
+	switch rapid.IntRange(0, 9).Draw(t, "which") {
+	case 0:
+		s.forceOpen()
+	case 1, 2:
+		s.reset()
+	case 3:
+		s.fail(t, s.cancelled())
+	default: // Too much of it leaves no time for anything else.
+		t.Skip()
+	}
+}
+
+func (s *breakerMachine) Check(t *rapid.T) {
+	s.operations.Add(1)
+	s.fail(t, s.check())
+}
+
+// TestRapidBreaker runs random stories on the breaker and on its model. Design §3.1 to §3.5 and §7, I3 to I7.
+func TestRapidBreaker(t *testing.T) {
+	var operations, edges, late atomic.Int64
+	start := time.Now()
+	settings := rapid.SampledFrom(variants())
+	result, duration := rapid.SampledFrom(results()), rapid.SampledFrom(durationNames())
+	rapidly(t, scaled(2_000_000, 100_000_000), func(t *rapid.T) {
+		m := &breakerMachine{newRig(settings.Draw(t, "settings")), &operations, result, duration}
+		t.Repeat(rapid.StateMachineActions(m))
+		edges.Add(int64(m.m.Generation()))
+		late.Add(int64(m.m.Snapshot().Totals.Late))
+	})
+	figures(t, "%d operations, %d edges, %d late results, 0 differences, in %v",
+		operations.Load(), edges.Load(), late.Load(), time.Since(start).Round(time.Second/10))
+}
