@@ -5,10 +5,12 @@ go 1.26.0
 require (
 	github.com/eapache/go-resiliency v1.7.0
 	github.com/failsafe-go/failsafe-go v0.9.8
+	github.com/seawall-go/seawall v0.0.0
 	github.com/sony/gobreaker/v2 v2.4.0
 	github.com/stretchr/testify v1.12.1
 	github.com/zeromicro/go-zero v1.10.3
 	go.uber.org/goleak v1.3.0
+	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
 	golang.org/x/sync v0.25.0
 )
 
@@ -25,11 +27,6 @@ require (
 	go.uber.org/automaxprocs v1.6.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.48.0 // indirect
-)
-
-require (
-	github.com/seawall-go/seawall v0.0.0-00010101000000-000000000000
-	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
 )
 
 replace github.com/seawall-go/seawall => ..
