@@ -9,9 +9,9 @@ import (
 	"github.com/seawall-go/seawall"
 )
 
-// retry calls fn up to three times. A real loop waits between two tries, and is best left to a library made for it;
+// threeTries calls fn up to three times. A real loop waits between two tries, and is best left to a library made for it;
 // what matters here is that it is a policy like any other, and that it stops when a guard further in has refused.
-func retry(ctx context.Context, fn func(context.Context) error) error {
+func threeTries(ctx context.Context, fn func(context.Context) error) error {
 	var err error
 	for range 3 {
 		err = fn(ctx)
@@ -28,7 +28,7 @@ func Example_compose() {
 	breaker := seawall.Must(seawall.NewBreaker("orders"))
 	bulkhead := seawall.Must(seawall.NewBulkhead("orders", 8, seawall.WithMaxWait(100*time.Millisecond)))
 	timeout := seawall.Must(seawall.NewTimeout(time.Second))
-	orders := seawall.Chain(breaker, seawall.PolicyFunc(retry), bulkhead, timeout)
+	orders := seawall.Chain(breaker, seawall.PolicyFunc(threeTries), bulkhead, timeout)
 
 	tries := 0
 	err := orders.Do(context.Background(), func(ctx context.Context) error {
@@ -59,8 +59,8 @@ func ExampleChain() {
 	outside := seawall.Must(seawall.NewBreaker("outside"))
 	inside := seawall.Must(seawall.NewBreaker("inside"))
 
-	_ = seawall.Chain(outside, seawall.PolicyFunc(retry)).Do(context.Background(), down)
-	_ = seawall.Chain(seawall.PolicyFunc(retry), inside).Do(context.Background(), down)
+	_ = seawall.Chain(outside, seawall.PolicyFunc(threeTries)).Do(context.Background(), down)
+	_ = seawall.Chain(seawall.PolicyFunc(threeTries), inside).Do(context.Background(), down)
 
 	fmt.Println("breaker outside of the retries:", outside.Snapshot().Failures)
 	fmt.Println("breaker inside of the retries:", inside.Snapshot().Failures)
