@@ -17,9 +17,9 @@ type (
 func (e HTTPError) Error() string { return fmt.Sprintf("HTTP %d", e.Code) }
 func (e RPCError) Error() string  { return "RPC " + e.Code }
 
-// classify tells faults of the server from faults of the caller: an answer that the server gives on purpose, be it
+// byStatusCode tells faults of the server from faults of the caller: an answer that the server gives on purpose, be it
 // "no", shows that it works. What it does not know it leaves to DefaultClassifier, which looks at the context first.
-func classify(ctx context.Context, err error) seawall.Outcome {
+func byStatusCode(ctx context.Context, err error) seawall.Outcome {
 	if e, ok := errors.AsType[HTTPError](err); ok {
 		switch {
 		case e.Code == 429: // The server works, and throttles this caller.
@@ -41,9 +41,9 @@ func classify(ctx context.Context, err error) seawall.Outcome {
 // B65: a classifier for status codes of HTTP and of gRPC. Which of them count is the first question about a breaker;
 // this is a start, not the law.
 func ExampleWithClassifier() {
-	breaker := seawall.Must(seawall.NewBreaker("inventory", seawall.WithClassifier(classify)))
+	breaker := seawall.Must(seawall.NewBreaker("inventory", seawall.WithClassifier(byStatusCode)))
 	gone, cancel := context.WithCancel(context.Background())
-	show := func(ctx context.Context, err error) { fmt.Printf("%-22v %v\n", err, classify(ctx, err)) }
+	show := func(ctx context.Context, err error) { fmt.Printf("%-22v %v\n", err, byStatusCode(ctx, err)) }
 
 	for _, code := range []int{400, 401, 404, 409, 429, 500, 501, 502, 503, 504} {
 		show(context.Background(), HTTPError{code})
