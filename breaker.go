@@ -2,7 +2,6 @@ package seawall
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,41 +20,28 @@ type Breaker struct {
 	config breakerConfig
 	base   time.Time // elapsed time counts from here
 
-	mu         sync.Mutex    // guards the fields below, and is never held while code of the user's runs
-	now        time.Duration // the latest noted reading of the clock, as elapsed time
-	at         time.Time     // the same, as the clock gave it
-	state      State
-	reason     Reason        // of the last edge
-	generation uint64        // edges so far
-	since      time.Duration // elapsed time at the last edge
-	sinceAt    time.Time     // the same, as the clock gave it
-	window     window        // counts while closed
-	streak     uint64        // failures since the last success, while closed
-	opens      int           // openings since last closed
-	opening    opening
-	probes     probes
-	rejection  *OpenError // what callers get at the moment, nil until one needs it
-	totals     totals
-	history    []Change
+	// current is the generation that calls are admitted to. Only an edge replaces it, under mu.
+	current atomic.Pointer[generation]
+
+	mu      sync.Mutex    // guards the fields below, and is never held while code of the user's runs
+	now     time.Duration // the latest noted reading of the clock, as elapsed time
+	at      time.Time     // the same, as the clock gave it
+	since   time.Time     // at, when the current generation began
+	counts  counts        // while closed
+	probes  probes        // while half-open
+	opening opening       // the latest
+	opens   int           // openings since last closed
+	totals  totals        // without the successes of the current generation, which has them
+	history []Change
+
+	rejected atomic.Uint64 // counted without the lock
 
 	events outbox // has a lock of its own
 }
 
-// opening is how long the present open state lasts. What is random in it is drawn once.
-type opening struct {
-	cooldown time.Duration // in force: plain, grown, or decided by the user's function
-	hint     time.Duration // what the error asked for, as far as honoured
-	share    float64       // of jitter
-}
-
-func (o opening) duration() time.Duration {
-	d := max(o.cooldown, o.hint)
-	return later(d, time.Duration(float64(d)*o.share))
-}
-
 // ticket is what admission hands out and settling takes back.
 type ticket struct {
-	generation uint64
+	generation *generation
 	probe      probe // the zero probe in a closed breaker
 }
 
@@ -76,15 +62,17 @@ func NewBreaker(name string, opts ...BreakerOption) (*Breaker, error) {
 		return nil, err
 	}
 	base := config.clock.Now()
-	return &Breaker{
-		name:    name,
-		config:  config,
-		base:    base,
-		at:      base,
-		sinceAt: base,
-		window:  newWindow(config.Window, config.Buckets),
-		events:  outbox{hooks: config.hooks},
-	}, nil
+	b := &Breaker{
+		name:   name,
+		config: config,
+		base:   base,
+		at:     base,
+		since:  base,
+		counts: counts{window: newWindow(config.Window, config.Buckets), timed: config.MinCalls > 0},
+		events: outbox{hooks: config.hooks},
+	}
+	b.beginLocked(&generation{state: Closed})
+	return b, nil
 }
 
 // Do runs fn and counts its result, or returns without running it: an [*OpenError] if the breaker is open, or
@@ -169,52 +157,61 @@ func (b *Breaker) Snapshot() Snapshot {
 	b.mustBeMade()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.peekLocked()
-	counts := b.window.at(now)
-	return Snapshot{
-		Name:                b.name,
-		State:               b.stateLocked(now),
-		Forced:              b.forcedLocked(),
-		Generation:          b.generation,
-		Since:               b.sinceAt,
-		Reason:              b.reason,
-		Calls:               counts.calls,
-		Failures:            counts.failures,
-		FailureRate:         counts.rate(),
-		ConsecutiveFailures: b.streak,
-		ProbesInFlight:      b.probes.held(now),
-		ProbeSuccesses:      b.probes.successes,
-		RetryAfter:          b.retryAfterLocked(now),
-		Totals:              b.totals.export(b.state, now-b.since),
+	g, now := b.current.Load(), b.peekLocked()
+	s := Snapshot{
+		Name:       b.name,
+		State:      b.stateLocked(now),
+		Forced:     g.forced(),
+		Generation: g.number,
+		Since:      b.since,
+		Reason:     g.reason,
+		RetryAfter: b.retryAfterLocked(now),
 	}
+	successes := g.successes.Load()
+	switch g.state {
+	case Closed:
+		window := b.counts.at(now, successes)
+		s.Calls, s.Failures, s.FailureRate = window.calls, window.failures, window.rate()
+		s.ConsecutiveFailures = b.counts.consecutive(successes)
+	case HalfOpen:
+		s.ProbesInFlight, s.ProbeSuccesses = b.probes.held(now), int(successes)
+	case Open: // Nothing runs that counts.
+	}
+	t := b.totals
+	t.successes += successes
+	t.spent[g.state] += now - g.since
+	s.Totals = t.export(b.rejected.Load())
+	return s
 }
 
 // ForceOpen opens the breaker until [Breaker.Reset] is called; no probes run meanwhile. On a breaker that is forced
 // open already it does nothing.
 func (b *Breaker) ForceOpen() {
 	b.mustBeMade()
-	b.manual(ReasonForced)
+	b.follow(b.forceOpen())
 }
 
 // Reset closes the breaker whatever its state, with an empty window and a cooldown that has not grown. On a closed
 // breaker that holds no counts it does nothing.
 func (b *Breaker) Reset() {
 	b.mustBeMade()
-	b.manual(ReasonReset)
+	b.follow(b.reset())
 }
 
-func (b *Breaker) manual(why Reason) {
-	b.follow(b.forceEdge(why))
-}
-
-func (b *Breaker) forceEdge(why Reason) *aftermath {
+func (b *Breaker) forceOpen() *aftermath {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	counts := b.countsLocked(b.noteLocked())
-	if why == ReasonReset && b.state == Closed && counts == (tally{}) && b.streak == 0 {
+	return b.edgeLocked(ReasonForced, b.tallyLocked(b.noteLocked()), verdict{})
+}
+
+func (b *Breaker) reset() *aftermath {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g, window := b.current.Load(), b.tallyLocked(b.noteLocked())
+	if g.state == Closed && window == (tally{}) && b.counts.consecutive(g.successes.Load()) == 0 {
 		return nil
 	}
-	return b.edgeLocked(why, counts, verdict{})
+	return b.edgeLocked(ReasonReset, window, verdict{})
 }
 
 // enter admits a call or returns why not. What the admission owes to the user's hooks is done before it returns.
@@ -223,17 +220,9 @@ func (b *Breaker) enter(ctx context.Context) (ticket, error) {
 		return ticket{}, b.cancelled(ctx)
 	}
 	t, after, err := b.admit()
-	if after == nil {
-		return t, err
+	if after != nil {
+		b.followOrFree(after, t)
 	}
-	followed := false
-	defer func() {
-		if !followed { // A hook panicked or called runtime.Goexit: fn won't run, so the place is free again.
-			b.settle(t, verdict{outcome: Ignored})
-		}
-	}()
-	b.follow(after)
-	followed = true
 	return t, err
 }
 
@@ -244,39 +233,61 @@ func (b *Breaker) cancelled(ctx context.Context) error {
 	return newDoneError(ctx, b.name)
 }
 
-// admit decides about a call. The edge from open to half-open and the admission of the first probe are one step.
+// admit decides about a call. Most calls find the breaker closed, or open for a while yet, and need no lock: what
+// they read is true of the generation, and that was the current one when they looked.
 func (b *Breaker) admit() (ticket, *aftermath, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.state == Closed {
-		return ticket{generation: b.generation}, nil, nil
+	g := b.current.Load()
+	switch g.state {
+	case Closed:
+		return ticket{generation: g}, nil, nil
+	case Open:
+		if e := g.rejection.Load(); b.read() < e.until {
+			b.rejected.Add(1)
+			return ticket{}, nil, e
+		}
+	case HalfOpen: // Places are given under the lock.
 	}
-	now := b.noteLocked()
-	if wait := b.retryAfterLocked(now); wait > 0 {
-		return ticket{}, nil, b.rejectLocked(now, wait)
-	}
-	var after *aftermath
-	if b.state == Open {
-		after = b.edgeLocked(ReasonCooldownOver, tally{}, verdict{})
-	}
-	return ticket{generation: b.generation, probe: b.probes.admit(now)}, after, nil
+	return b.admitProbe()
 }
 
-// rejectLocked returns the error for a caller that is turned away. It is made anew only when the answer to "until
-// when" is another one.
-func (b *Breaker) rejectLocked(now, wait time.Duration) error {
-	b.totals.rejected++
-	var until time.Duration // stays 0 while forced open, which has no end
-	if !b.forcedLocked() {
-		until = later(now, wait)
+// admitProbe gives a place to a probe if there is one. The edge from open to half-open and the admission of the first
+// probe are one step.
+func (b *Breaker) admitProbe() (ticket, *aftermath, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.noteLocked()
+	if wait := b.retryAfterLocked(now); wait > 0 {
+		b.rejected.Add(1)
+		return ticket{}, nil, b.rejectionLocked(now, wait)
 	}
-	if b.rejection == nil || b.rejection.until != until {
-		b.rejection = &OpenError{Name: b.name, State: b.state, Reason: b.reason, breaker: b, until: until, wait: wait}
-		if !b.forcedLocked() {
-			b.rejection.Until = b.at.Add(until - b.now)
-		}
+	var after *aftermath
+	if b.current.Load().state == Open {
+		after = b.edgeLocked(ReasonCooldownOver, tally{}, verdict{})
 	}
-	return b.rejection
+	t := ticket{generation: b.current.Load()}
+	if t.generation.state == HalfOpen { // It may have been closed by now.
+		t.probe = b.probes.admit(now)
+	}
+	return t, after, nil
+}
+
+// rejectionLocked returns the error for a caller who has to wait. It is made anew only when the answer to "until when"
+// is another one.
+func (b *Breaker) rejectionLocked(now, wait time.Duration) *OpenError {
+	g, until := b.current.Load(), later(now, wait)
+	e := g.rejection.Load()
+	if g.state == HalfOpen && (e == nil || e.until != until) {
+		e = b.newOpenErrorLocked(g, until)
+		g.rejection.Store(e)
+	}
+	return e
+}
+
+func (b *Breaker) newOpenErrorLocked(g *generation, until time.Duration) *OpenError {
+	return &OpenError{
+		Name: b.name, State: g.state, Reason: g.reason, Until: b.at.Add(until - b.now),
+		breaker: b, until: until,
+	}
 }
 
 // leave settles a call, however fn ended.
@@ -296,189 +307,138 @@ func (b *Breaker) leave(ctx context.Context, t ticket, returned bool, err error)
 	}
 }
 
+// settle counts a result in the generation that its call began in, and nowhere else.
 func (b *Breaker) settle(t ticket, v verdict) {
+	if v.outcome == Success && t.generation.state == Closed {
+		b.succeed(t.generation)
+		return
+	}
 	b.follow(b.book(t, v))
 }
 
-// book counts a result in the generation that its call began in, and nowhere else.
+// succeed counts a success of a closed breaker. This is the path of nearly every call: one reading of the clock, one
+// atomic add, no lock. Without a failure rate nobody has to know when a success was, and there is no reading either.
+func (b *Breaker) succeed(g *generation) {
+	if b.counts.timed {
+		if now := b.read(); now >= time.Duration(g.bucketEnd.Load()) {
+			b.turn(g, now)
+		}
+	}
+	if !g.succeed() {
+		b.late()
+	}
+}
+
+func (b *Breaker) turn(g *generation, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g == b.current.Load() {
+		b.turnLocked(g, now)
+	}
+}
+
+// turnLocked brings the window of a closed breaker to now.
+func (b *Breaker) turnLocked(g *generation, now time.Duration) {
+	b.counts.turn(now, g.successes.Load())
+	g.bucketEnd.Store(int64(b.counts.window.end))
+}
+
+func (b *Breaker) late() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.totals.late++
+}
+
+// book counts a result that takes the lock.
 func (b *Breaker) book(t ticket, v verdict) *aftermath {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if t.generation != b.generation {
+	g := b.current.Load()
+	if t.generation != g {
 		b.totals.late++
 		return nil
 	}
 	now := b.noteLocked()
-	switch b.state {
+	switch g.state {
 	case Closed:
-		return b.bookCallLocked(now, v)
+		return b.bookCallLocked(g, now, v)
 	case HalfOpen:
-		return b.bookProbeLocked(now, t.probe, v)
+		return b.bookProbeLocked(g, now, t.probe, v)
 	case Open: // No call begins here.
 	}
 	return nil
 }
 
-func (b *Breaker) bookCallLocked(now time.Duration, v verdict) *aftermath {
-	b.totals.count(v.outcome)
+func (b *Breaker) bookCallLocked(g *generation, now time.Duration, v verdict) *aftermath {
 	switch v.outcome {
-	case Success:
-		b.window.add(now, tally{calls: 1})
-		b.streak = 0
 	case Failure:
-		b.window.add(now, tally{calls: 1, failures: 1})
-		b.streak++
+		b.totals.failures++
+		b.turnLocked(g, now)
+		b.counts.fail(g.successes.Load())
 		if why, met := b.ruleMetLocked(); met {
-			return b.edgeLocked(why, b.window.sum, v)
+			return b.edgeLocked(why, b.counts.window.sum, v)
 		}
 	case Ignored: // Says nothing, so it is no call to the window either.
+		b.totals.ignored++
+	case Success: // Took no lock.
 	}
 	return nil
 }
 
-// ruleMetLocked reports whether a failure that was just booked opens the breaker, and by which rule.
+// ruleMetLocked reports whether a failure that was just counted opens the breaker, and by which rule.
 func (b *Breaker) ruleMetLocked() (Reason, bool) {
-	c, sum := &b.config, b.window.sum
-	if c.MinCalls > 0 && sum.calls >= uint64(c.MinCalls) && sum.rate() >= c.FailureRate {
+	c, window := &b.config, b.counts.window.sum
+	if c.MinCalls > 0 && window.calls >= uint64(c.MinCalls) && window.rate() >= c.FailureRate {
 		return ReasonFailureRate, true
 	}
-	if c.ConsecutiveFailures > 0 && b.streak >= uint64(c.ConsecutiveFailures) {
+	if c.ConsecutiveFailures > 0 && b.counts.row >= uint64(c.ConsecutiveFailures) {
 		return ReasonConsecutiveFailures, true
 	}
 	return 0, false
 }
 
-func (b *Breaker) bookProbeLocked(now time.Duration, p probe, v verdict) *aftermath {
+func (b *Breaker) bookProbeLocked(g *generation, now time.Duration, p probe, v verdict) *aftermath {
 	lapsed := b.probes.release(p, now)
 	if lapsed && v.outcome != Success { // The dying gasp of a probe that hung decides nothing.
 		b.totals.late++
 		return nil
 	}
-	b.totals.count(v.outcome)
 	switch v.outcome {
 	case Success:
-		b.probes.successes++
-		if b.probes.successes >= b.config.ProbeSuccesses {
-			return b.edgeLocked(ReasonProbesSucceeded, b.countsLocked(now), v)
+		g.succeed()
+		if probes := b.tallyLocked(now); probes.calls >= uint64(b.config.ProbeSuccesses) {
+			return b.edgeLocked(ReasonProbesSucceeded, probes, v)
 		}
 	case Failure:
-		counts := b.countsLocked(now)
-		counts.add(tally{calls: 1, failures: 1})
-		return b.edgeLocked(ReasonProbeFailed, counts, v)
+		b.totals.failures++
+		probes := b.tallyLocked(now)
+		probes.add(tally{calls: 1, failures: 1})
+		return b.edgeLocked(ReasonProbeFailed, probes, v)
 	case Ignored: // The place is free again; the next caller is the next probe.
+		b.totals.ignored++
 	}
 	return nil
 }
 
-// aftermath is what an edge owes to code of the user's once the lock is free.
-type aftermath struct {
-	message    *message
-	generation uint64
-	trip       *Trip // to ask the cooldown function about, or nil
+// tallyLocked returns the counts that an edge out of the present state reports: those of the window, or of the probes.
+func (b *Breaker) tallyLocked(now time.Duration) tally {
+	g := b.current.Load()
+	if g.state == HalfOpen {
+		return tally{calls: g.successes.Load()}
+	}
+	return b.counts.at(now, g.successes.Load())
 }
 
-// edgeLocked takes the breaker to its next state. It is the one door: no other code writes the state, and every edge
-// makes a new generation and one event.
-func (b *Breaker) edgeLocked(why Reason, counts tally, v verdict) *aftermath {
-	from := b.state
-	to, ok := next(from, b.forcedLocked(), why)
-	if !ok {
-		return nil
+// read returns the clock's reading as elapsed time.
+func (b *Breaker) read() time.Duration {
+	if b.config.clock == (systemClock{}) {
+		return time.Since(b.base) // Half the price of time.Now: it reads the monotonic clock only.
 	}
-	b.totals.spent[from] += b.now - b.since
-	b.totals.byReason[why]++
-	b.state, b.reason, b.since, b.sinceAt = to, why, b.now, b.at
-	b.generation++
-	b.window.turn(b.now)
-	b.window.clear()
-	b.streak = 0
-	b.probes = probes{}
-	b.rejection = nil
-	after := &aftermath{generation: b.generation}
-	switch to {
-	case Closed:
-		b.opens = 0
-	case Open:
-		after.trip = b.openLocked(v)
-	case HalfOpen:
-		b.probes.max, b.probes.timeout = b.config.Probes, b.probeTimeoutLocked()
-	}
-	b.recordLocked(from, counts)
-	after.message = b.events.put(b.changeLocked(from, counts, v.err), after.trip != nil)
-	return after
+	return b.sinceBase(b.config.clock.Now())
 }
 
-// openLocked sets how long the opening lasts that has just begun. It returns what to ask the user's cooldown
-// function about, nil if there is nothing to ask.
-func (b *Breaker) openLocked(v verdict) *Trip {
-	b.totals.opens++
-	if b.forcedLocked() {
-		b.opening = opening{cooldown: b.config.Cooldown}
-		return nil
-	}
-	b.opens++
-	b.opening = opening{cooldown: b.config.cooldownOf(b.opens), hint: v.hint}
-	if b.config.Jitter > 0 {
-		b.opening.share = b.config.Jitter * rand.Float64()
-	}
-	if b.config.cooldown == nil {
-		return nil
-	}
-	return &Trip{Name: b.name, Opens: b.opens, Reason: b.reason, Err: v.err, Cooldown: b.opening.cooldown}
-}
-
-func (b *Breaker) probeTimeoutLocked() time.Duration {
-	if b.config.ProbeTimeout > 0 {
-		return b.config.ProbeTimeout
-	}
-	return b.opening.cooldown
-}
-
-func (b *Breaker) changeLocked(from State, counts tally, err error) StateChange {
-	return StateChange{
-		Name: b.name, From: from, To: b.state, Reason: b.reason, At: b.at, Generation: b.generation, Err: err,
-		Calls: counts.calls, Failures: counts.failures,
-	}
-}
-
-// historyLength is how many state changes a breaker remembers.
-const historyLength = 16
-
-func (b *Breaker) recordLocked(from State, counts tally) {
-	if len(b.history) == historyLength {
-		b.history = slices.Delete(b.history, 0, 1)
-	}
-	b.history = append(b.history, Change{
-		From: from, To: b.state, Reason: b.reason, At: b.at, Generation: b.generation,
-		Calls: counts.calls, Failures: counts.failures,
-	})
-}
-
-// follow does what an edge owes, under no lock: it asks the cooldown function, then delivers events. Both may panic
-// or exit, and neither takes the other along.
-func (b *Breaker) follow(after *aftermath) {
-	if after == nil {
-		return
-	}
-	defer b.events.deliver()
-	if after.trip != nil {
-		defer b.events.release(after.message)
-		b.setCooldown(after.generation, b.config.cooldown(*after.trip))
-	}
-}
-
-// setCooldown puts the cooldown function's answer into force, unless it came too late or says nothing.
-func (b *Breaker) setCooldown(generation uint64, d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if d > 0 && b.generation == generation {
-		b.opening.cooldown = d
-		b.rejection = nil
-	}
-}
-
-// noteLocked reads the clock and notes the reading. Time never runs back: a reading before the latest noted one
-// counts as that one.
+// noteLocked reads the clock for a decision and notes the reading. Time never runs back: a reading before the latest
+// noted one counts as that one.
 func (b *Breaker) noteLocked() time.Duration {
 	t := b.config.clock.Now()
 	if now := b.sinceBase(t); now > b.now {
@@ -488,9 +448,7 @@ func (b *Breaker) noteLocked() time.Duration {
 }
 
 // peekLocked reads the clock as noteLocked does, and leaves no trace.
-func (b *Breaker) peekLocked() time.Duration {
-	return max(b.now, b.sinceBase(b.config.clock.Now()))
-}
+func (b *Breaker) peekLocked() time.Duration { return max(b.now, b.read()) }
 
 // elapsed is peekLocked for those who don't hold the lock.
 func (b *Breaker) elapsed() time.Duration {
@@ -501,42 +459,32 @@ func (b *Breaker) elapsed() time.Duration {
 
 func (b *Breaker) sinceBase(t time.Time) time.Duration { return min(t.Sub(b.base), latest) }
 
-// forcedLocked reports whether the breaker was forced open. Only an edge leaves that state, and it sets the reason.
-func (b *Breaker) forcedLocked() bool { return b.reason == ReasonForced }
-
 // stateLocked is the state that a caller would meet at now.
 func (b *Breaker) stateLocked(now time.Duration) State {
-	if b.state == Open && b.retryAfterLocked(now) == 0 {
+	state := b.current.Load().state
+	if state == Open && b.retryAfterLocked(now) == 0 {
 		return HalfOpen
 	}
-	return b.state
+	return state
 }
 
-// retryAfterLocked returns how long after now a call may be admitted, 0 if it would be at now. All comparisons are of
-// differences, which can't overflow.
+// retryAfterLocked returns how long after now a call may be admitted, 0 if it would be at now.
 func (b *Breaker) retryAfterLocked(now time.Duration) time.Duration {
+	g := b.current.Load()
 	switch {
-	case b.state == Closed:
+	case g.state == Closed:
 		return 0
-	case b.forcedLocked():
-		return b.opening.cooldown
-	case b.state == Open:
-		return max(0, b.opening.duration()-(now-b.since))
-	default:
+	case g.state == HalfOpen:
 		return b.probes.wait(now)
+	case g.forced():
+		return b.config.Cooldown
+	default:
+		return max(0, g.rejection.Load().until-now)
 	}
-}
-
-// countsLocked returns the counts that an edge out of the present state would report.
-func (b *Breaker) countsLocked(now time.Duration) tally {
-	if b.state == HalfOpen {
-		return tally{calls: uint64(b.probes.successes)}
-	}
-	return b.window.at(now)
 }
 
 func (b *Breaker) mustBeMade() {
-	if b == nil || b.config.clock == nil {
+	if b == nil || b.current.Load() == nil {
 		panic("seawall: use of a Breaker that was not made by NewBreaker")
 	}
 }

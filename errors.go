@@ -45,7 +45,7 @@ type OpenError struct {
 	Until  time.Time // when a call may be admitted next; zero while forced open, which has no end
 
 	breaker *Breaker
-	until   time.Duration // Until as elapsed time of the breaker
+	until   time.Duration // Until as elapsed time of the breaker; beyond the end of time while forced open
 	wait    time.Duration // what RetryAfter says while forced open
 }
 

@@ -7,11 +7,10 @@ import (
 
 // probes are the calls of a half-open breaker. Each holds a place until it ends, but no longer than the timeout.
 type probes struct {
-	max       int
-	timeout   time.Duration
-	places    []probe // in order of admission, which is the order in which they lapse
-	last      int     // id of the latest probe
-	successes int
+	max     int
+	timeout time.Duration
+	places  []probe // in order of admission, which is the order in which they lapse
+	last    int     // id of the latest probe
 }
 
 // probe is one admission. Ids count from 1, so the zero probe is none.

@@ -132,27 +132,14 @@ type BulkheadTotals struct {
 
 // totals are what a Breaker keeps for its Totals.
 type totals struct {
-	successes, failures, ignored, rejected, late, cancelled uint64
+	successes, failures, ignored, late, cancelled uint64
 
 	opens    uint64
 	byReason [ReasonReset + 1]uint64
-	spent    [HalfOpen + 1]time.Duration // in each state, the present stretch left out
+	spent    [HalfOpen + 1]time.Duration // in each state
 }
 
-func (t *totals) count(o Outcome) {
-	switch o {
-	case Success:
-		t.successes++
-	case Failure:
-		t.failures++
-	case Ignored:
-		t.ignored++
-	}
-}
-
-// export makes Totals of a copy of t, with the present stretch in the present state added.
-func (t totals) export(state State, stretch time.Duration) Totals {
-	t.spent[state] += stretch
+func (t *totals) export(rejected uint64) Totals {
 	byReason := make(map[Reason]uint64)
 	for r, n := range t.byReason {
 		if n > 0 {
@@ -161,7 +148,7 @@ func (t totals) export(state State, stretch time.Duration) Totals {
 	}
 	return Totals{
 		Successes: t.successes, Failures: t.failures, Ignored: t.ignored,
-		Rejected: t.rejected, Late: t.late, Cancelled: t.cancelled,
+		Rejected: rejected, Late: t.late, Cancelled: t.cancelled,
 		Opens: t.opens, ByReason: byReason,
 		TimeClosed: t.spent[Closed], TimeOpen: t.spent[Open], TimeHalfOpen: t.spent[HalfOpen],
 	}

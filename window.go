@@ -39,14 +39,14 @@ func newWindow(d time.Duration, buckets int) window {
 	return window{width: width, ring: make([]tally, buckets), end: width}
 }
 
-// add books t at now, which must not be before an earlier now.
-func (w *window) add(now time.Duration, t tally) {
-	w.turn(now)
+// book counts t in the current bucket.
+func (w *window) book(t tally) {
 	w.ring[w.head].add(t)
 	w.sum.add(t)
 }
 
-// turn makes the bucket that now lies in the current one. It takes no longer than one round of the ring.
+// turn makes the bucket that now lies in the current one; an earlier bucket never becomes it again. It takes no longer
+// than one round of the ring.
 func (w *window) turn(now time.Duration) {
 	steps := w.behind(now)
 	if steps == 0 {
@@ -64,13 +64,14 @@ func (w *window) turn(now time.Duration) {
 	}
 }
 
-// at returns the counts as they are at now, and changes nothing.
-func (w *window) at(now time.Duration) tally {
+// at returns what the counts would be after fresh is booked and the window turned to now. It changes nothing.
+func (w *window) at(now time.Duration, fresh tally) tally {
 	steps := w.behind(now)
 	if steps >= int64(len(w.ring)) {
 		return tally{}
 	}
 	sum := w.sum
+	sum.add(fresh)
 	for i := range int(steps) {
 		sum.sub(w.ring[(w.head+1+i)%len(w.ring)])
 	}

@@ -1,0 +1,152 @@
+package seawall
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// aftermath is what an edge owes to code of the user's once the lock is free.
+type aftermath struct {
+	message    *message
+	generation *generation
+	trip       *Trip // to ask the cooldown function about, or nil
+}
+
+// edgeLocked takes the breaker to its next state. It is the one door: no other code replaces the generation, and every
+// edge makes one event.
+func (b *Breaker) edgeLocked(why Reason, counts tally, v verdict) *aftermath {
+	from := b.current.Load()
+	to, ok := next(from.state, from.forced(), why)
+	if !ok {
+		return nil
+	}
+	// Sealed before the next one is to be seen: whoever has seen that finds the result of an old call late.
+	b.totals.successes += from.seal()
+	b.totals.spent[from.state] += b.now - from.since
+	b.totals.byReason[why]++
+	b.since = b.at
+	g := &generation{number: from.number + 1, state: to, reason: why, since: b.now}
+	after := &aftermath{generation: g}
+	switch to {
+	case Closed:
+		b.opens = 0
+		b.counts.clear(b.now)
+	case Open:
+		b.totals.opens++
+		after.trip = b.openLocked(g, v)
+	case HalfOpen:
+		b.probes = probes{max: b.config.Probes, timeout: b.probeTimeoutLocked()}
+	}
+	b.beginLocked(g)
+	change := StateChange{
+		Name: b.name, From: from.state, To: to, Reason: why, At: b.at, Generation: g.number, Err: v.err,
+		Calls: counts.calls, Failures: counts.failures,
+	}
+	b.recordLocked(change)
+	after.message = b.events.put(change, after.trip != nil)
+	return after
+}
+
+// beginLocked admits calls to g from now on.
+func (b *Breaker) beginLocked(g *generation) {
+	g.bucketEnd.Store(int64(b.counts.window.end))
+	b.current.Store(g)
+}
+
+// openLocked decides how long the opening lasts that is about to begin. It returns what to ask the user's cooldown
+// function about, nil if there is nothing to ask.
+func (b *Breaker) openLocked(g *generation, v verdict) *Trip {
+	if g.forced() {
+		b.opening = opening{cooldown: b.config.Cooldown}
+		g.rejection.Store(&OpenError{
+			Name: b.name, State: Open, Reason: g.reason, breaker: b, until: math.MaxInt64, wait: b.config.Cooldown,
+		})
+		return nil
+	}
+	b.opens++
+	b.opening = opening{cooldown: b.config.cooldownOf(b.opens), hint: v.hint}
+	if b.config.Jitter > 0 {
+		b.opening.share = b.config.Jitter * rand.Float64()
+	}
+	b.setRejectionLocked(g)
+	if b.config.cooldown == nil {
+		return nil
+	}
+	return &Trip{Name: b.name, Opens: b.opens, Reason: g.reason, Err: v.err, Cooldown: b.opening.cooldown}
+}
+
+// setRejectionLocked gives an open generation the error that its callers get for as long as the opening lasts.
+func (b *Breaker) setRejectionLocked(g *generation) {
+	until := min(later(g.since, b.opening.duration()), latest)
+	g.rejection.Store(b.newOpenErrorLocked(g, until))
+}
+
+func (b *Breaker) probeTimeoutLocked() time.Duration {
+	if b.config.ProbeTimeout > 0 {
+		return b.config.ProbeTimeout
+	}
+	return b.opening.cooldown
+}
+
+// historyLength is how many state changes a breaker remembers.
+const historyLength = 16
+
+func (b *Breaker) recordLocked(c StateChange) {
+	if len(b.history) == historyLength {
+		b.history = slices.Delete(b.history, 0, 1)
+	}
+	b.history = append(b.history, Change{
+		From: c.From, To: c.To, Reason: c.Reason, At: c.At, Generation: c.Generation,
+		Calls: c.Calls, Failures: c.Failures,
+	})
+}
+
+// follow does what an edge owes, under no lock: it asks the cooldown function, then delivers events. Both may panic
+// or exit, and neither takes the other along.
+func (b *Breaker) follow(after *aftermath) {
+	if after == nil {
+		return
+	}
+	defer b.events.deliver()
+	if after.trip != nil {
+		defer b.events.release(after.message)
+		b.setCooldown(after.generation, b.config.cooldown(*after.trip))
+	}
+}
+
+// followOrFree is follow before a call runs. If a hook panics or calls runtime.Goexit the call won't run, and must not
+// keep its place.
+func (b *Breaker) followOrFree(after *aftermath, t ticket) {
+	followed := false
+	defer func() {
+		if !followed {
+			b.settle(t, verdict{outcome: Ignored})
+		}
+	}()
+	b.follow(after)
+	followed = true
+}
+
+// setCooldown puts the cooldown function's answer into force, unless it came too late or says nothing.
+func (b *Breaker) setCooldown(g *generation, d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if d > 0 && g == b.current.Load() {
+		b.opening.cooldown = d
+		b.setRejectionLocked(g)
+	}
+}
+
+// opening is how long an open state lasts. What is random in it is drawn once.
+type opening struct {
+	cooldown time.Duration // in force: plain, grown, or decided by the user's function
+	hint     time.Duration // what the error asked for, as far as honoured
+	share    float64       // of jitter
+}
+
+func (o opening) duration() time.Duration {
+	d := max(o.cooldown, o.hint)
+	return later(d, time.Duration(float64(d)*o.share))
+}

@@ -1,0 +1,46 @@
+package seawall
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// generation is one stretch of one state. A call keeps the one that admitted it and is judged there and nowhere
+// else. A Breaker has one at a time behind an atomic pointer, which calls read without a lock; an edge seals it and
+// puts a new one in its place.
+type generation struct {
+	number uint64
+	state  State
+	reason Reason        // of the edge that began it
+	since  time.Duration // elapsed time at that edge
+
+	// bucketEnd is where the window's current bucket ends, while closed. A success before it is booked there by
+	// counting it; the first one at or after it turns the window.
+	bucketEnd atomic.Int64
+
+	// rejection is what callers get while open or half-open, nil until one needs it. While open it holds too how
+	// long that is so.
+	rejection atomic.Pointer[OpenError]
+
+	_ [cacheLine - 6*8]byte // Every call reads what is above, every success writes what is below.
+
+	// successes are those of a closed breaker. The top bit seals the count: what is added after that was late.
+	successes atomic.Uint64
+
+	_ [cacheLine - 8]byte
+}
+
+const (
+	cacheLine = 64
+	sealed    = 1 << 63
+)
+
+// succeed counts a success, unless the generation has ended: then it returns false and the success is late. One
+// atomic add decides that, so no success is ever lost between the two.
+func (g *generation) succeed() bool { return g.successes.Add(1)&sealed == 0 }
+
+// seal ends the count of successes and returns it.
+func (g *generation) seal() uint64 { return g.successes.Or(sealed) }
+
+// forced reports whether this is the open state that only Reset leaves.
+func (g *generation) forced() bool { return g.reason == ReasonForced }
