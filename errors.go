@@ -100,13 +100,10 @@ func (e *FullError) Error() string {
 	return named(e.Name, text)
 }
 
-// Is reports whether target is [ErrBulkheadFull], [ErrRejected], or the Err of the context that ended in the queue.
+// Is reports whether target is [ErrBulkheadFull], [ErrRejected], or matched by what ended the call's context.
 func (e *FullError) Is(target error) bool {
-	return target == ErrBulkheadFull || target == ErrRejected || e.ended != nil && target == e.ended
+	return target == ErrBulkheadFull || target == ErrRejected || endedBy(e.ended, e.Cause, target)
 }
-
-// Unwrap returns Cause if that is more than the context's own Err.
-func (e *FullError) Unwrap() error { return ownCause(e.ended, e.Cause) }
 
 // A TimeoutError is the cause of a context that was ended by a [Timeout]. It matches [context.DeadlineExceeded].
 type TimeoutError struct {
@@ -131,16 +128,14 @@ func newDoneError(ctx context.Context, name string) error {
 
 func (e *doneError) Error() string { return named(e.name, "not run: "+e.cause.Error()) }
 
-func (e *doneError) Is(target error) bool { return target == ErrRejected || target == e.ended }
-func (e *doneError) Unwrap() error        { return ownCause(e.ended, e.cause) }
+func (e *doneError) Is(target error) bool {
+	return target == ErrRejected || endedBy(e.ended, e.cause, target)
+}
 
-// ownCause returns the cause that somebody gave to a context, nil if there was none. A context's Err itself is
-// matched by Is but never unwrapped: context.DeadlineExceeded has the Timeout method that a rejection must not show.
-func ownCause(ended, cause error) error {
-	if cause == ended {
-		return nil
-	}
-	return cause
+// endedBy reports whether target is matched by a context's Err or its cause. The rejections that ask this have no
+// Unwrap: what a cause is beyond that, marked or with a Timeout method, must not make the rejection look like it.
+func endedBy(ended, cause, target error) bool {
+	return errors.Is(ended, target) || errors.Is(cause, target)
 }
 
 // named puts the library's prefix and the guard's name, if it has one, before text.
