@@ -144,12 +144,11 @@ func (b *Bulkhead) acquire(ctx context.Context) error {
 
 // wait takes a place in the queue, which the channel keeps in order of arrival, and leaves it with a token or an error.
 func (b *Bulkhead) wait(ctx context.Context) error {
-	timeout, ok := b.enqueue()
+	start, timeout, ok := b.enqueue()
 	if !ok {
 		b.rejectedFull.Add(1)
 		return b.full.Load()
 	}
-	start := b.config.clock.Now()
 	token := false
 	select {
 	case <-b.tokens:
@@ -180,20 +179,21 @@ func (b *Bulkhead) newFullError(waited time.Duration, ended, cause error) error 
 	return &FullError{Name: b.name, Limit: b.Limit(), Waited: waited, Cause: cause, ended: ended}
 }
 
-// enqueue counts a call as waiting if it may wait, and returns what ends its wait. That is armed before the call
-// shows in a Snapshot, so that a test which has seen it there can move its clock.
-func (b *Bulkhead) enqueue() (timeout <-chan time.Time, ok bool) {
+// enqueue counts a call as waiting if it may wait, and returns since when and what ends the wait. The clock is asked for
+// both before the call shows in a Snapshot, so that a test which has seen it there can move its clock.
+func (b *Bulkhead) enqueue() (start time.Time, timeout <-chan time.Time, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maxWait, maxQueue := b.config.maxWait, b.config.maxQueue
 	if maxWait == 0 || maxQueue != unbounded && b.waiting >= maxQueue {
-		return nil, false
+		return time.Time{}, nil, false
 	}
+	start = b.config.clock.Now()
 	if maxWait != unbounded {
 		timeout = b.config.clock.After(maxWait)
 	}
 	b.waiting++
-	return timeout, true
+	return start, timeout, true
 }
 
 func (b *Bulkhead) dequeue(waited time.Duration) {
