@@ -39,33 +39,38 @@ func (p PolicyFunc) Do(ctx context.Context, fn func(context.Context) error) erro
 //
 // Chain panics if a policy is nil.
 func Chain(policies ...Policy) Policy {
-	flat := make(chain, 0, len(policies))
+	flat := make([]Policy, 0, len(policies))
 	for i, p := range policies {
 		if isNil(p) {
 			panic(fmt.Sprintf("seawall: Chain: policy %d of %d is nil", i+1, len(policies)))
 		}
-		if inner, ok := p.(chain); ok {
-			flat = append(flat, inner...)
+		if inner, ok := p.(*chain); ok {
+			flat = append(flat, inner.policies...)
 		} else {
 			flat = append(flat, p)
 		}
 	}
-	return flat
+	return &chain{flat}
 }
 
-// chain is a list of policies, outermost first. Its tail is a chain too, which makes Do a plain recursion whose
-// frames are the callers' own: nothing is shared between calls or between several runs of one fn.
-type chain []Policy
+// chain is a list of policies, outermost first. Its Do is a plain recursion whose frames are the callers' own: nothing
+// is shared between calls, or between several runs of one fn.
+type chain struct{ policies []Policy }
 
-func (c chain) Do(ctx context.Context, fn func(context.Context) error) error {
+func (c *chain) Do(ctx context.Context, fn func(context.Context) error) error {
 	checkCall(ctx, fn)
-	switch len(c) {
+	return c.doFrom(0, ctx, fn)
+}
+
+// doFrom runs fn under the policies from the i-th on.
+func (c *chain) doFrom(i int, ctx context.Context, fn func(context.Context) error) error {
+	switch len(c.policies) - i {
 	case 0:
 		return fn(ctx)
 	case 1:
-		return c[0].Do(ctx, fn)
+		return c.policies[i].Do(ctx, fn)
 	default:
-		return c[0].Do(ctx, func(ctx context.Context) error { return c[1:].Do(ctx, fn) })
+		return c.policies[i].Do(ctx, func(ctx context.Context) error { return c.doFrom(i+1, ctx, fn) })
 	}
 }
 
