@@ -60,7 +60,7 @@ func judge(ctx context.Context, err error, classify func(context.Context, error)
 		return Ignored
 	}
 	switch o := classify(ctx, err); o {
-	case Success, Ignored:
+	case Success, Failure, Ignored:
 		return o
 	default: // A classifier that returns nonsense must not blind the breaker.
 		return Failure

@@ -15,3 +15,33 @@ type systemClock struct{}
 
 func (systemClock) Now() time.Time                         { return time.Now() }
 func (systemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// read returns the clock's reading as elapsed time.
+func (b *Breaker) read() time.Duration {
+	if b.config.clock == (systemClock{}) {
+		return time.Since(b.base) // Half the price of time.Now: it reads the monotonic clock only.
+	}
+	return b.sinceBase(b.config.clock.Now())
+}
+
+// noteLocked reads the clock for a decision and notes the reading. Time never runs back: a reading before the latest
+// noted one counts as that one.
+func (b *Breaker) noteLocked() time.Duration {
+	t := b.config.clock.Now()
+	if now := b.sinceBase(t); now > b.now {
+		b.now, b.at = now, t
+	}
+	return b.now
+}
+
+// peekLocked reads the clock as noteLocked does, and leaves no trace.
+func (b *Breaker) peekLocked() time.Duration { return max(b.now, b.read()) }
+
+// elapsed is peekLocked for those who don't hold the lock.
+func (b *Breaker) elapsed() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.peekLocked()
+}
+
+func (b *Breaker) sinceBase(t time.Time) time.Duration { return min(t.Sub(b.base), latest) }

@@ -6,42 +6,49 @@ import "time"
 // successes are counted elsewhere, by the generation and without a lock; they come in here as the number so far.
 type counts struct {
 	window window
-	timed  bool   // the window has to know when successes were; else they are as of when somebody looks
-	booked uint64 // how many of the successes the window has
+	timed  bool   // the rules have to know when successes were; else they are as of when somebody looks
+	booked uint64 // how many of the successes the window has; all of them right after turn
 	row    uint64 // failures with no success between them
 	rowEnd uint64 // successes when the latest of them was counted
+
+	running  slowCalls
+	unjudged bool // calls became slow, and no rule has been asked since
 }
 
-// turn brings the window to now. Timed successes since it was last brought up to date came before its current bucket
-// ended, so they belong there.
-func (c *counts) turn(now time.Duration, successes uint64) {
+func newCounts(c *breakerConfig) counts {
+	running := newSlowCalls(c.SlowCallThreshold)
+	if c.CountWindow > 0 {
+		return counts{window: &countWindow{max: c.CountWindow}, running: running}
+	}
+	return counts{window: newTimeWindow(c.Window, c.Buckets), timed: c.MinCalls > 0, running: running}
+}
+
+// turn brings the window to now and returns how many calls became slow by then. Timed successes since the last turn
+// came before the window's current bucket ended, so they belong there.
+func (c *counts) turn(now time.Duration, successes uint64) (slow uint64) {
 	fresh := tally{calls: successes - c.booked}
 	c.booked = successes
 	if c.timed {
 		c.window.book(fresh)
-		c.window.turn(now)
-	} else {
-		c.window.turn(now)
+	}
+	c.running.ripen(now, func(at time.Duration, calls uint64) {
+		c.window.turn(at)
+		c.fail(successes, tally{calls: calls, failures: calls, slow: calls})
+		c.unjudged = true
+		slow += calls
+	})
+	c.window.turn(now)
+	if !c.timed {
 		c.window.book(fresh)
 	}
+	return slow
 }
 
-// fail counts a failure in the current bucket. A success does not end the row by itself, for that would be a second
+// fail counts failures as of the latest turn. A success does not end the row by itself, for that would be a second
 // word to write: the next failure sees that there were some.
-func (c *counts) fail(successes uint64) {
-	c.window.book(tally{calls: 1, failures: 1})
-	c.row, c.rowEnd = c.consecutive(successes)+1, successes
-}
-
-// at returns what the window's counts would be after turn, and changes nothing.
-func (c *counts) at(now time.Duration, successes uint64) tally {
-	fresh := tally{calls: successes - c.booked}
-	if c.timed {
-		return c.window.at(now, fresh)
-	}
-	sum := c.window.at(now, tally{})
-	sum.add(fresh)
-	return sum
+func (c *counts) fail(successes uint64, t tally) {
+	c.window.book(t)
+	c.row, c.rowEnd = c.consecutive(successes)+t.failures, successes
 }
 
 func (c *counts) consecutive(successes uint64) uint64 {
@@ -51,9 +58,22 @@ func (c *counts) consecutive(successes uint64) uint64 {
 	return c.row
 }
 
+// empty reports whether clear would change nothing, as of the latest turn.
+func (c *counts) empty() bool {
+	return c.window.counts() == (tally{}) && c.consecutive(c.booked) == 0
+}
+
+// clone returns counts that can be turned while these stay as they are.
+func (c *counts) clone() *counts {
+	d := *c
+	d.window, d.running = c.window.clone(), c.running.clone()
+	return &d
+}
+
 // clear forgets all and brings the empty window to now.
 func (c *counts) clear(now time.Duration) {
 	c.window.turn(now)
 	c.window.clear()
-	c.booked, c.row, c.rowEnd = 0, 0, 0
+	c.running.clear()
+	c.booked, c.row, c.rowEnd, c.unjudged = 0, 0, 0, false
 }

@@ -14,21 +14,46 @@ type aftermath struct {
 	trip       *Trip // to ask the cooldown function about, or nil
 }
 
+// interfere makes an edge by hand.
+func (b *Breaker) interfere(why Reason) *aftermath {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.interfereLocked(why)
+}
+
+func (b *Breaker) switchMode(m Mode) *aftermath {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := Mode(b.mode.Swap(int64(m)))
+	if was == m || was != Off && m != Off {
+		return nil
+	}
+	return b.interfereLocked(ReasonModeChanged)
+}
+
+func (b *Breaker) interfereLocked(why Reason) *aftermath {
+	g, now := b.current.Load(), b.noteLocked()
+	if g.state == Closed {
+		b.turnLocked(g, now)
+		if why == ReasonReset && b.counts.empty() {
+			return nil
+		}
+	}
+	return b.edgeLocked(why, b.tallyLocked(g), verdict{})
+}
+
 // edgeLocked takes the breaker to its next state. It is the one door: no other code replaces the generation, and every
-// edge makes one event.
+// edge makes one event. The counts of a closed breaker have been brought to now.
 func (b *Breaker) edgeLocked(why Reason, counts tally, v verdict) *aftermath {
 	from := b.current.Load()
 	to, ok := next(from.state, from.forced(), why)
 	if !ok {
 		return nil
 	}
-	// Sealed before the next one is to be seen: whoever has seen that finds the result of an old call late.
-	b.totals.successes += from.seal()
-	b.totals.spent[from.state] += b.now - from.since
-	b.totals.byReason[why]++
-	b.since = b.at
-	g := &generation{number: from.number + 1, state: to, reason: why, since: b.now}
+	b.retireLocked(from)
+	g := &generation{number: from.number + 1, state: to, reason: why, since: b.now, off: b.mode.Load() == int64(Off)}
 	after := &aftermath{generation: g}
+	b.totals.byReason[why]++
 	switch to {
 	case Closed:
 		b.opens = 0
@@ -42,17 +67,47 @@ func (b *Breaker) edgeLocked(why Reason, counts tally, v verdict) *aftermath {
 	b.beginLocked(g)
 	change := StateChange{
 		Name: b.name, From: from.state, To: to, Reason: why, At: b.at, Generation: g.number, Err: v.err,
-		Calls: counts.calls, Failures: counts.failures,
+		Calls: counts.calls, Failures: counts.failures, SlowCalls: counts.slow,
 	}
 	b.recordLocked(change)
 	after.message = b.events.put(change, after.trip != nil)
 	return after
 }
 
+// retireLocked ends a generation. That comes before the next one is to be seen: whoever has seen that finds the result
+// of an older call late.
+func (b *Breaker) retireLocked(g *generation) {
+	b.totals.successes += g.seal()
+	b.totals.spent[g.state] += b.now - g.since
+	if g.state == Closed {
+		g.slow = b.counts.running.next
+	}
+}
+
 // beginLocked admits calls to g from now on.
 func (b *Breaker) beginLocked(g *generation) {
-	g.bucketEnd.Store(int64(b.counts.window.end))
+	b.since = b.at
+	g.bucketEnd.Store(int64(b.counts.window.end()))
 	b.current.Store(g)
+	b.wakeLocked()
+}
+
+// wakeLocked tells those who wait that a call may be admitted.
+func (b *Breaker) wakeLocked() {
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
+}
+
+// nextChange returns a channel that is closed with the next edge or free place.
+func (b *Breaker) nextChange() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.changed == nil {
+		b.changed = make(chan struct{})
+	}
+	return b.changed
 }
 
 // openLocked decides how long the opening lasts that is about to begin. It returns what to ask the user's cooldown
@@ -79,8 +134,7 @@ func (b *Breaker) openLocked(g *generation, v verdict) *Trip {
 
 // setRejectionLocked gives an open generation the error that its callers get for as long as the opening lasts.
 func (b *Breaker) setRejectionLocked(g *generation) {
-	until := min(later(g.since, b.opening.duration()), latest)
-	g.rejection.Store(b.newOpenErrorLocked(g, until))
+	g.rejection.Store(b.newOpenErrorLocked(g, later(g.since, b.opening.duration())))
 }
 
 func (b *Breaker) probeTimeoutLocked() time.Duration {
@@ -121,7 +175,7 @@ func (b *Breaker) follow(after *aftermath) {
 func (b *Breaker) followOrFree(after *aftermath, t ticket) {
 	followed := false
 	defer func() {
-		if !followed {
+		if !followed && t.generation != nil {
 			b.settle(t, verdict{outcome: Ignored})
 		}
 	}()

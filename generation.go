@@ -22,18 +22,21 @@ type generation struct {
 	// long that is so.
 	rejection atomic.Pointer[OpenError]
 
-	_ [cacheLine - 6*8]byte // Every call reads what is above, every success writes what is below.
+	off bool // every call runs, and nothing is counted
+
+	// slow tells the calls that were counted when they became slow from those that are late, once the generation has
+	// ended: while closed those of the slots before it, while half-open the probe with this id. Guarded by Breaker.mu.
+	slow int64
+
+	// Every call reads what is above, every success writes what is below: together they fill two cache lines.
 
 	// successes are those of a closed breaker. The top bit seals the count: what is added after that was late.
 	successes atomic.Uint64
 
-	_ [cacheLine - 8]byte
+	_ [64 - 8]byte
 }
 
-const (
-	cacheLine = 64
-	sealed    = 1 << 63
-)
+const sealed = 1 << 63
 
 // succeed counts a success, unless the generation has ended: then it returns false and the success is late. One
 // atomic add decides that, so no success is ever lost between the two.

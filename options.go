@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -12,6 +13,7 @@ const (
 	maxLimit       = 1 << 20 // slots of a Bulkhead
 	maxBuckets     = 1000
 	minBucketWidth = time.Millisecond
+	maxCountWindow = 1 << 20 // calls
 )
 
 // A BreakerOption configures a [Breaker]. If one kind of option is given twice the last one holds, except that
@@ -67,18 +69,46 @@ func WithConsecutiveFailures(n int) BreakerOption {
 	})
 }
 
+// WithSlowCallThreshold makes every call that runs longer than d a failure, from that moment on and whether it has
+// returned or not; what it returns later changes nothing. So the breaker opens about d after a dependency began to hang,
+// even if its callers hang up before they get an answer, and a probe that becomes slow has failed. Running calls are
+// looked at when a call arrives or fails, and are found at most d/8 late and never early. The price is that successes
+// take the lock, and a second reading of the clock for each call.
+// Default: off. Range: above 0.
+func WithSlowCallThreshold(d time.Duration) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.SlowCallThreshold = d
+		return positive("WithSlowCallThreshold", "d", d)
+	})
+}
+
 // WithWindow sets the rolling time window that the failure rate is taken from: d in all, in buckets parts. The
 // window is the current bucket and those before it, so that nothing older than d counts and everything younger than
 // d minus one bucket does. It rolls: the rate is looked at with each failure, not once in d.
-// Default 10 s in 10 buckets. Range: d/buckets at least 1 ms, buckets from 1 to 1000.
+// Default 10 s in 10 buckets. Range: d/buckets at least 1 ms, buckets from 1 to 1000. Not together with
+// [WithCountWindow].
 func WithWindow(d time.Duration, buckets int) BreakerOption {
 	return breakerOption(func(c *breakerConfig) error {
-		c.Window, c.Buckets = d, buckets
+		c.Window, c.Buckets, c.timeWindow = d, buckets, true
+		var errs []error
 		if buckets < 1 || buckets > maxBuckets {
-			return outOfRange("WithWindow", "buckets", buckets, "from 1 to 1000")
+			errs = append(errs, outOfRange("WithWindow", "buckets", buckets, "from 1 to 1000"))
 		}
-		if d/time.Duration(buckets) < minBucketWidth {
-			return outOfRange("WithWindow", "d", d, fmt.Sprintf("at least 1ms for each of %d buckets", buckets))
+		if d/time.Duration(max(1, buckets)) < minBucketWidth {
+			errs = append(errs, outOfRange("WithWindow", "d", d, "at least 1ms for each bucket"))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// WithCountWindow makes the failure rate that of the last n calls, whenever they were, in place of the time window.
+// It takes up to n bytes. A failure rate whose minCalls are more than n is never reached.
+// Default: the time window. Range: from 1 to 1<<20. Not together with [WithWindow].
+func WithCountWindow(n int) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.CountWindow = n
+		if n < 1 || n > maxCountWindow {
+			return outOfRange("WithCountWindow", "n", n, "from 1 to 1048576")
 		}
 		return nil
 	})
@@ -196,6 +226,17 @@ func WithOnStateChange(f func(StateChange)) BreakerOption {
 	})
 }
 
+// WithMode sets how much the breaker has to say: [Enforce] rejects, [Observe] decides, counts and reports but lets
+// every call run, [Off] just runs them. The usual way to bring a breaker into production is to begin with Observe, look
+// at what it would have rejected, and then call [Breaker.SetMode].
+// Default Enforce. Range: one of the three.
+func WithMode(m Mode) BreakerOption {
+	return breakerOption(func(c *breakerConfig) error {
+		c.Mode = m
+		return checkMode("WithMode", m)
+	})
+}
+
 // WithMaxWait sets how long a call waits for a slot of a [Bulkhead]. 0 means not at all.
 // Default: until its context ends. Range: at least 0.
 func WithMaxWait(d time.Duration) BulkheadOption {
@@ -240,15 +281,21 @@ type clockOption struct{ clock Clock }
 
 func (o clockOption) applyBreaker(c *breakerConfig) error   { c.clock = o.clock; return o.check() }
 func (o clockOption) applyBulkhead(c *bulkheadConfig) error { c.clock = o.clock; return o.check() }
-func (o clockOption) check() error                          { return notNil("WithClock", o.clock == nil) }
+
+// check refuses a nil pointer too: it would panic at the first reading.
+func (o clockOption) check() error {
+	v := reflect.ValueOf(o.clock)
+	return notNil("WithClock", !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil())
+}
 
 // breakerConfig is all that the options decide: what can be shown, and the functions.
 type breakerConfig struct {
 	Settings
-	clock    Clock
-	classify func(context.Context, error) Outcome
-	cooldown func(Trip) time.Duration // nil: Cooldown and Backoff decide
-	hooks    []func(StateChange)
+	timeWindow bool // WithWindow was given
+	clock      Clock
+	classify   func(context.Context, error) Outcome
+	cooldown   func(Trip) time.Duration // nil: Cooldown and Backoff decide
+	hooks      []func(StateChange)
 }
 
 func newBreakerConfig(opts []BreakerOption) (breakerConfig, error) {
@@ -272,18 +319,26 @@ func newBreakerConfig(opts []BreakerOption) (breakerConfig, error) {
 	if c.MinCalls == 0 && c.ConsecutiveFailures == 0 {
 		c.FailureRate, c.MinCalls, c.ConsecutiveFailures = 0.5, 20, 10
 	}
-	return c, errors.Join(append(errs, c.conflicts())...)
+	errs = append(errs, c.conflicts())
+	if c.CountWindow > 0 {
+		c.Window, c.Buckets = 0, 0
+	}
+	return c, errors.Join(errs...)
 }
 
 // conflicts reports what is wrong between options that are right each for itself.
 func (c *breakerConfig) conflicts() error {
+	var errs []error
+	if c.timeWindow && c.CountWindow != 0 {
+		errs = append(errs, errors.New("seawall: WithWindow and WithCountWindow: only one of them may be given"))
+	}
 	if c.Backoff != 0 && c.cooldown != nil {
-		return errors.New("seawall: WithBackoff and WithCooldownFunc: only one of them may be given")
+		errs = append(errs, errors.New("seawall: WithBackoff and WithCooldownFunc: only one of them may be given"))
 	}
 	if c.Backoff > 0 && c.Backoff < c.Cooldown {
-		return outOfRange("WithBackoff", "max", c.Backoff, fmt.Sprintf("at least the cooldown of %v", c.Cooldown))
+		errs = append(errs, outOfRange("WithBackoff", "max", c.Backoff, fmt.Sprintf("at least the cooldown of %v", c.Cooldown)))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // cooldownOf returns how long the n-th opening in a row lasts. It compares before it doubles, so nothing overflows.
@@ -335,6 +390,13 @@ func positive(option, value string, d time.Duration) error {
 func atLeast1(option, value string, n int) error {
 	if n < 1 {
 		return outOfRange(option, value, n, "at least 1")
+	}
+	return nil
+}
+
+func checkMode(where string, m Mode) error {
+	if m != Enforce && m != Observe && m != Off {
+		return outOfRange(where, "mode", m, "Enforce, Observe or Off")
 	}
 	return nil
 }

@@ -10,12 +10,12 @@ type probes struct {
 	max     int
 	timeout time.Duration
 	places  []probe // in order of admission, which is the order in which they lapse
-	last    int     // id of the latest probe
+	last    int64   // id of the latest probe
 }
 
 // probe is one admission. Ids count from 1, so the zero probe is none.
 type probe struct {
-	id    int
+	id    int64
 	since time.Duration
 }
 
@@ -44,6 +44,15 @@ func (p *probes) lapsed(now time.Duration) int {
 		n++
 	}
 	return n
+}
+
+// slow returns the oldest probe if it has become slow by now, while it held a place.
+func (p *probes) slow(threshold, now time.Duration) (probe, bool) {
+	if threshold == 0 || threshold > p.timeout || len(p.places) == 0 {
+		return probe{}, false
+	}
+	oldest := p.places[0]
+	return oldest, now-oldest.since >= threshold
 }
 
 // wait returns how long after now there is a place: 0 if there is one, else when the oldest lapses.

@@ -2,6 +2,7 @@ package seawall
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -10,8 +11,10 @@ type Settings struct {
 	FailureRate         float64       `json:"failure_rate"` // 0: that rule is off
 	MinCalls            int           `json:"min_calls"`
 	ConsecutiveFailures int           `json:"consecutive_failures"` // 0: that rule is off
+	SlowCallThreshold   time.Duration `json:"slow_call_threshold_ns"`
 	Window              time.Duration `json:"window_ns"`
 	Buckets             int           `json:"buckets"`
+	CountWindow         int           `json:"count_window"` // 0: Window and Buckets hold
 	Cooldown            time.Duration `json:"cooldown_ns"`
 	Backoff             time.Duration `json:"backoff_ns"` // the longest cooldown; 0: it does not grow
 	Jitter              float64       `json:"jitter"`
@@ -19,6 +22,7 @@ type Settings struct {
 	Probes              int           `json:"probes"`
 	ProbeSuccesses      int           `json:"probe_successes"`
 	ProbeTimeout        time.Duration `json:"probe_timeout_ns"` // 0: the cooldown in force
+	Mode                Mode          `json:"mode"`             // the one that NewBreaker was given; see Breaker.Mode
 }
 
 // A StateChange is what a function given to [WithOnStateChange] receives.
@@ -29,13 +33,13 @@ type StateChange struct {
 	At         time.Time
 	Generation uint64 // of the new state; the first change makes generation 1
 
-	// Err is what the deciding call returned, if a failure changed the state. It is a caller's error and may hold
-	// what is meant for that caller only.
+	// Err is what the deciding call returned, if a failure changed the state, or ErrSlowCall. It is a caller's error
+	// and may hold what is meant for that caller only.
 	Err error
 
-	// Calls and Failures are the counts that decided: while closed those of the window, while half-open those of
-	// the probes.
-	Calls, Failures uint64
+	// The counts that decided: while closed those of the window, while half-open those of the probes. SlowCalls are
+	// Failures too.
+	Calls, Failures, SlowCalls uint64
 }
 
 // LogValue returns the change as a group of attributes.
@@ -49,6 +53,7 @@ func (c StateChange) LogValue() slog.Value {
 		slog.Uint64("generation", c.Generation),
 		slog.Uint64("calls", c.Calls),
 		slog.Uint64("failures", c.Failures),
+		slog.Uint64("slow_calls", c.SlowCalls),
 	}
 	if c.Err != nil {
 		attrs = append(attrs, slog.Any("err", c.Err))
@@ -74,6 +79,7 @@ type Snapshot struct {
 	// State is what the next caller would meet: once the cooldown is over that is HalfOpen, although the change is
 	// made, counted and reported only when a call arrives. Generation, Since and Reason are of the last change.
 	State      State     `json:"state"`
+	Mode       Mode      `json:"mode"`
 	Forced     bool      `json:"forced"` // open by ForceOpen
 	Generation uint64    `json:"generation"`
 	Since      time.Time `json:"since"`
@@ -82,6 +88,7 @@ type Snapshot struct {
 	// The window of a closed breaker as it is now; 0 in the other states.
 	Calls               uint64  `json:"calls"`
 	Failures            uint64  `json:"failures"`
+	SlowCalls           uint64  `json:"slow_calls"`           // these are Failures too
 	FailureRate         float64 `json:"failure_rate"`         // Failures/Calls, 0 without calls
 	ConsecutiveFailures uint64  `json:"consecutive_failures"` // with no success between them, in the window or not
 
@@ -93,14 +100,16 @@ type Snapshot struct {
 }
 
 // Totals are counts over a [Breaker]'s whole life; they never fall. Of the calls that ran and have ended, each is
-// one of Successes, Failures, Ignored and Late.
+// one of Successes, Failures, Ignored, Late and WouldReject.
 type Totals struct {
-	Successes uint64 `json:"successes"`
-	Failures  uint64 `json:"failures"`
-	Ignored   uint64 `json:"ignored"`
-	Rejected  uint64 `json:"rejected"`  // not run, since open or half-open
-	Late      uint64 `json:"late"`      // ended after the state they began in, so without effect
-	Cancelled uint64 `json:"cancelled"` // not run, since their context was done before
+	Successes   uint64 `json:"successes"`
+	Failures    uint64 `json:"failures"`
+	SlowCalls   uint64 `json:"slow_calls"` // these are Failures too, from when they became slow
+	Ignored     uint64 `json:"ignored"`
+	Rejected    uint64 `json:"rejected"`     // not run, since open or half-open
+	WouldReject uint64 `json:"would_reject"` // run in Observe mode, and would not have been in Enforce
+	Late        uint64 `json:"late"`         // ended after the state they began in, so without effect
+	Cancelled   uint64 `json:"cancelled"`    // not run, since their context was done before
 
 	Opens        uint64            `json:"opens"`     // changes to Open
 	ByReason     map[Reason]uint64 `json:"by_reason"` // changes; reasons that never occurred are left out
@@ -130,16 +139,82 @@ type BulkheadTotals struct {
 	Waited          time.Duration `json:"waited_ns"`        // in the queue, of all calls together
 }
 
+// Settings returns the options in force.
+func (b *Breaker) Settings() Settings {
+	b.mustBeMade()
+	return b.config.Settings
+}
+
+// History returns the last 16 state changes, oldest first.
+func (b *Breaker) History() []Change {
+	b.mustBeMade()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.history)
+}
+
+// Snapshot returns a copy of what the breaker knows, as of now, and changes nothing.
+func (b *Breaker) Snapshot() Snapshot {
+	b.mustBeMade()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g, now := b.current.Load(), b.peekLocked()
+	successes := g.successes.Load()
+	s := Snapshot{
+		Name:       b.name,
+		State:      b.stateLocked(now),
+		Mode:       b.Mode(),
+		Forced:     g.forced(),
+		Generation: g.number,
+		Since:      b.since,
+		Reason:     g.reason,
+		RetryAfter: b.retryAfterLocked(now),
+	}
+	t := b.totals
+	t.spent[g.state] += now - g.since
+	switch g.state {
+	case Closed:
+		if !b.counts.timed { // Successes without a time get the one of when somebody looks.
+			b.turnLocked(g, now)
+		}
+		counts := b.counts.clone()
+		t.slow(counts.turn(now, successes))
+		window := counts.window.counts()
+		s.Calls, s.Failures, s.SlowCalls, s.FailureRate = window.calls, window.failures, window.slow, window.rate()
+		s.ConsecutiveFailures = counts.consecutive(successes)
+	case HalfOpen:
+		s.ProbesInFlight, s.ProbeSuccesses = b.probes.held(now), int(successes)
+	case Open: // Nothing runs that counts.
+	}
+	t.successes += successes
+	s.Totals = t.export()
+	s.Totals.Rejected, s.Totals.WouldReject = b.rejected.Load(), b.wouldReject.Load()
+	return s
+}
+
 // totals are what a Breaker keeps for its Totals.
 type totals struct {
-	successes, failures, ignored, late, cancelled uint64
+	successes, failures, slowCalls, ignored, late, cancelled uint64
 
 	opens    uint64
-	byReason [ReasonReset + 1]uint64
+	byReason [lastReason + 1]uint64
 	spent    [HalfOpen + 1]time.Duration // in each state
 }
 
-func (t *totals) export(rejected uint64) Totals {
+func (t *totals) fail(v verdict) {
+	t.failures++
+	if v.slow {
+		t.slowCalls++
+	}
+}
+
+// slow counts calls that became slow while they ran.
+func (t *totals) slow(calls uint64) {
+	t.failures += calls
+	t.slowCalls += calls
+}
+
+func (t *totals) export() Totals {
 	byReason := make(map[Reason]uint64)
 	for r, n := range t.byReason {
 		if n > 0 {
@@ -147,8 +222,8 @@ func (t *totals) export(rejected uint64) Totals {
 		}
 	}
 	return Totals{
-		Successes: t.successes, Failures: t.failures, Ignored: t.ignored,
-		Rejected: rejected, Late: t.late, Cancelled: t.cancelled,
+		Successes: t.successes, Failures: t.failures, SlowCalls: t.slowCalls, Ignored: t.ignored,
+		Late: t.late, Cancelled: t.cancelled,
 		Opens: t.opens, ByReason: byReason,
 		TimeClosed: t.spent[Closed], TimeOpen: t.spent[Open], TimeHalfOpen: t.spent[HalfOpen],
 	}

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// A State is what a [Breaker] does with calls. The values are fixed: 0, 1 and 2.
+// A State is what a [Breaker] does with calls.
 type State int
 
+// The states, with the fixed values 0, 1 and 2.
 const (
 	Closed   State = iota // Calls run and their results are counted.
 	Open                  // Calls are rejected until the cooldown is over.
@@ -17,15 +18,27 @@ const (
 // An Outcome is what a result means for a [Breaker].
 type Outcome int
 
+// The outcomes, with the fixed values 0, 1 and 2.
 const (
 	Success Outcome = iota // The dependency works.
 	Failure                // It does not.
 	Ignored                // The result says nothing about it, like that of a caller who hung up.
 )
 
+// A Mode is how much a [Breaker] has to say.
+type Mode int
+
+// The modes, with the fixed values 0, 1 and 2.
+const (
+	Enforce Mode = iota // Calls are rejected when they should be.
+	Observe             // Every call runs; what would have been rejected is only counted.
+	Off                 // Every call runs, and nothing is counted.
+)
+
 // A Reason is why a [Breaker] changed its state. The zero Reason, "none", is that of a breaker that never did.
 type Reason int
 
+// The reasons, with the fixed values 1 and up.
 const (
 	ReasonFailureRate         Reason = iota + 1 // Too large a share of the calls in the window failed.
 	ReasonConsecutiveFailures                   // Too many calls failed with no success between them.
@@ -34,6 +47,7 @@ const (
 	ReasonProbeFailed                           // A probe failed.
 	ReasonForced                                // ForceOpen was called.
 	ReasonReset                                 // Reset was called.
+	ReasonModeChanged                           // SetMode switched the breaker off or on.
 )
 
 // next is the transition table: where a breaker goes from the given state for the given reason, and whether it may.
@@ -46,6 +60,7 @@ const (
 //	half-open        probes_succeeded                  closed
 //	any but forced   forced                            open (forced: until reset, no probes)
 //	any              reset                             closed
+//	any              mode_changed                      closed
 //
 // A breaker that was forced open is in state open, with forced true. Whatever is not in the table does not happen.
 func next(from State, forced bool, why Reason) (to State, ok bool) {
@@ -60,7 +75,7 @@ func next(from State, forced bool, why Reason) (to State, ok bool) {
 		return Closed, from == HalfOpen
 	case ReasonForced:
 		return Open, !forced
-	case ReasonReset:
+	case ReasonReset, ReasonModeChanged:
 		return Closed, true
 	default:
 		return from, false
@@ -95,6 +110,20 @@ func (o Outcome) String() string {
 	}
 }
 
+// String returns "enforce", "observe" or "off".
+func (m Mode) String() string {
+	switch m {
+	case Enforce:
+		return "enforce"
+	case Observe:
+		return "observe"
+	case Off:
+		return "off"
+	default:
+		return fmt.Sprintf("Mode(%d)", int(m))
+	}
+}
+
 // String returns the reason in snake_case, such as "failure_rate".
 func (r Reason) String() string {
 	switch r {
@@ -114,6 +143,8 @@ func (r Reason) String() string {
 		return "forced"
 	case ReasonReset:
 		return "reset"
+	case ReasonModeChanged:
+		return "mode_changed"
 	default:
 		return fmt.Sprintf("Reason(%d)", int(r))
 	}
@@ -131,6 +162,12 @@ func (o Outcome) MarshalText() ([]byte, error) { return marshalText(o, outcomes(
 // UnmarshalText sets o from the text of String.
 func (o *Outcome) UnmarshalText(text []byte) error { return unmarshalText(o, text, outcomes()) }
 
+// MarshalText returns the text of String, or an error if m is none of the constants.
+func (m Mode) MarshalText() ([]byte, error) { return marshalText(m, modes()) }
+
+// UnmarshalText sets m from the text of String.
+func (m *Mode) UnmarshalText(text []byte) error { return unmarshalText(m, text, modes()) }
+
 // MarshalText returns the text of String, or an error if r is none of the constants.
 func (r Reason) MarshalText() ([]byte, error) { return marshalText(r, reasons()) }
 
@@ -139,9 +176,12 @@ func (r *Reason) UnmarshalText(text []byte) error { return unmarshalText(r, text
 
 func states() []State     { return []State{Closed, Open, HalfOpen} }
 func outcomes() []Outcome { return []Outcome{Success, Failure, Ignored} }
+func modes() []Mode       { return []Mode{Enforce, Observe, Off} }
+
+const lastReason = ReasonModeChanged
 
 func reasons() []Reason {
-	all := make([]Reason, ReasonReset+1)
+	all := make([]Reason, lastReason+1)
 	for r := range all {
 		all[r] = Reason(r)
 	}

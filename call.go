@@ -1,0 +1,357 @@
+package seawall
+
+import (
+	"context"
+	"time"
+)
+
+// This file is the way of one call through a Breaker: enter, admit, leave, settle.
+
+// ticket is what admission hands out and settling takes back. The zero ticket is that of a call without a vote, which
+// the breaker lets run and does not count.
+type ticket struct {
+	generation *generation
+	probe      probe // of a closed breaker it has no id, and since only if calls can be slow
+}
+
+// enter admits a call or returns why not. What the admission owes to the user's hooks is done before it returns.
+func (b *Breaker) enter(ctx context.Context) (ticket, error) {
+	t, rejection, err := b.try(ctx)
+	if rejection == nil || b.observes() {
+		return t, err
+	}
+	b.rejected.Add(1)
+	return ticket{}, rejection
+}
+
+// try is enter without the consequences of a rejection.
+func (b *Breaker) try(ctx context.Context) (ticket, *OpenError, error) {
+	g := b.current.Load()
+	if g.off {
+		return ticket{}, nil, nil
+	}
+	if ctx.Err() != nil {
+		return ticket{}, nil, b.refuseDone(ctx)
+	}
+	t, rejection, after := b.admit(g)
+	if after != nil {
+		b.followOrFree(after, t)
+	}
+	return t, rejection, nil
+}
+
+// observes reports whether a call that was to be turned away runs all the same, and counts it if so.
+func (b *Breaker) observes() bool {
+	if Mode(b.mode.Load()) != Observe {
+		return false
+	}
+	b.wouldReject.Add(1)
+	return true
+}
+
+// refuseDone turns a call away whose context is done, unless the breaker only observes.
+func (b *Breaker) refuseDone(ctx context.Context) error {
+	if b.observes() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.totals.cancelled++
+	return newDoneError(ctx, b.name)
+}
+
+// admit decides about a call. Most calls find the breaker closed, or open for a while yet, and need no lock: what
+// they read is true of g, and that was the current generation when they looked.
+func (b *Breaker) admit(g *generation) (ticket, *OpenError, *aftermath) {
+	switch g.state {
+	case Closed:
+		if b.config.SlowCallThreshold == 0 {
+			return ticket{generation: g}, nil, nil
+		}
+	case Open:
+		if e := g.rejection.Load(); b.read() < e.until {
+			return ticket{}, e, nil
+		}
+	case HalfOpen: // Places are given under the lock.
+	}
+	return b.admitSlowly()
+}
+
+// admitSlowly decides about a call under the lock. The edge from open to half-open and the admission of the first
+// probe are one step.
+func (b *Breaker) admitSlowly() (ticket, *OpenError, *aftermath) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.noteLocked()
+	after := b.openForSlowCallsLocked(now)
+	if wait := b.retryAfterLocked(now); wait > 0 {
+		return ticket{}, b.rejectionLocked(now, wait), after
+	}
+	if b.current.Load().state == Open {
+		after = b.edgeLocked(ReasonCooldownOver, tally{}, verdict{})
+	}
+	g := b.current.Load()
+	if g.state == HalfOpen {
+		return ticket{generation: g, probe: b.probes.admit(now)}, nil, after
+	}
+	b.counts.running.begin(now)
+	return ticket{generation: g, probe: probe{since: now}}, nil, after
+}
+
+// openForSlowCallsLocked makes the edge that is due if calls have become slow while they ran.
+func (b *Breaker) openForSlowCallsLocked(now time.Duration) *aftermath {
+	if b.config.SlowCallThreshold == 0 {
+		return nil
+	}
+	g := b.current.Load()
+	switch g.state {
+	case Closed:
+		b.turnLocked(g, now)
+		if b.counts.unjudged {
+			return b.judgeLocked(slowCall())
+		}
+	case HalfOpen:
+		if p, slow := b.probes.slow(b.config.SlowCallThreshold, now); slow {
+			g.slow = p.id
+			return b.failProbeLocked(g, slowCall())
+		}
+	case Open: // Nothing runs that counts.
+	}
+	return nil
+}
+
+// retryAfterLocked returns how long after now a call may be admitted, 0 if it would be at now.
+func (b *Breaker) retryAfterLocked(now time.Duration) time.Duration {
+	g := b.current.Load()
+	switch {
+	case g.state == Closed:
+		return 0
+	case g.state == HalfOpen:
+		return b.probes.wait(now)
+	case g.forced():
+		return b.config.Cooldown
+	default:
+		return max(0, g.rejection.Load().until-now)
+	}
+}
+
+// stateLocked is the state that a caller would meet at now.
+func (b *Breaker) stateLocked(now time.Duration) State {
+	state := b.current.Load().state
+	if state == Open && b.retryAfterLocked(now) == 0 {
+		return HalfOpen
+	}
+	return state
+}
+
+// rejectionLocked returns the error for a caller who has to wait. While half-open it is made anew when the answer to
+// "until when" is another one.
+func (b *Breaker) rejectionLocked(now, wait time.Duration) *OpenError {
+	g, until := b.current.Load(), later(now, wait)
+	e := g.rejection.Load()
+	if g.state == HalfOpen && (e == nil || e.until != until) {
+		e = b.newOpenErrorLocked(g, until)
+		g.rejection.Store(e)
+	}
+	return e
+}
+
+func (b *Breaker) newOpenErrorLocked(g *generation, until time.Duration) *OpenError {
+	return &OpenError{
+		Name: b.name, State: g.state, Reason: g.reason, Until: b.at.Add(until - b.now),
+		breaker: b, until: until,
+	}
+}
+
+// verdict is what a call's end means.
+type verdict struct {
+	outcome Outcome
+	slow    bool // it is a failure because it took too long
+	err     error
+	hint    time.Duration
+}
+
+func slowCall() verdict { return verdict{outcome: Failure, slow: true, err: ErrSlowCall} }
+
+// tally is what a failure adds to the counts.
+func (v verdict) tally() tally {
+	if v.slow {
+		return tally{calls: 1, failures: 1, slow: 1}
+	}
+	return tally{calls: 1, failures: 1}
+}
+
+// leave settles a call, however fn ended.
+func (b *Breaker) leave(ctx context.Context, t ticket, returned bool, err error) {
+	if t.generation == nil {
+		return
+	}
+	if returned && err == nil {
+		b.settle(t, verdict{outcome: Success})
+		return
+	}
+	v := verdict{outcome: Failure, err: errNotReturned}
+	defer func() { b.settle(t, v) }() // Also if the classifier or a method of err panics: the call is a failure then.
+	if returned {
+		v.err = err
+		v.outcome = judge(ctx, err, b.config.classify)
+		if v.outcome == Failure {
+			v.hint = min(retryAfter(err), b.config.MaxRetryAfter)
+		}
+	}
+}
+
+// settle counts a result in the generation that its call began in, and nowhere else.
+func (b *Breaker) settle(t ticket, v verdict) {
+	if v.outcome == Success && t.generation.state == Closed && b.config.SlowCallThreshold == 0 {
+		b.succeed(t.generation)
+	} else {
+		b.follow(b.book(t, v))
+	}
+}
+
+// succeed counts a success of a closed breaker. This is the path of nearly every call: one reading of the clock, one
+// atomic add, no lock. Without a failure rate over time nobody has to know when a success was, and there is no reading
+// either.
+func (b *Breaker) succeed(g *generation) {
+	if b.counts.timed {
+		if now := b.read(); now >= time.Duration(g.bucketEnd.Load()) {
+			b.turn(g, now)
+		}
+	}
+	if !g.succeed() {
+		b.late()
+	}
+}
+
+func (b *Breaker) turn(g *generation, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g == b.current.Load() {
+		b.turnLocked(g, now)
+	}
+}
+
+func (b *Breaker) late() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.totals.late++
+}
+
+// turnLocked brings the counts of a closed breaker to now.
+func (b *Breaker) turnLocked(g *generation, now time.Duration) {
+	b.totals.slow(b.counts.turn(now, g.successes.Load()))
+	g.bucketEnd.Store(int64(b.counts.window.end()))
+}
+
+// book counts a result under the lock.
+func (b *Breaker) book(t ticket, v verdict) *aftermath {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g := b.current.Load(); g != t.generation {
+		b.bookLateLocked(t)
+	} else if g.state == HalfOpen {
+		return b.bookProbeLocked(g, t.probe, v)
+	} else {
+		return b.bookCallLocked(g, t.probe.since, v)
+	}
+	return nil
+}
+
+// bookLateLocked counts the result of a call whose generation has ended, unless the call became slow before that and
+// has been counted then.
+func (b *Breaker) bookLateLocked(t ticket) {
+	g := t.generation
+	if g.state == HalfOpen && t.probe.id == g.slow || g.state == Closed && b.counts.running.before(t.probe.since, g.slow) {
+		return
+	}
+	b.totals.late++
+}
+
+func (b *Breaker) bookCallLocked(g *generation, start time.Duration, v verdict) *aftermath {
+	threshold := b.config.SlowCallThreshold
+	if v.outcome == Failure || threshold > 0 {
+		now := b.noteLocked()
+		b.turnLocked(g, now)
+		if !b.counts.running.end(start) { // It was counted when it became slow.
+			return nil
+		}
+		if threshold > 0 && now-start >= threshold {
+			v = slowCall()
+		}
+	}
+	switch v.outcome {
+	case Success:
+		g.succeed()
+	case Ignored: // Says nothing, so it is no call to the window either.
+		b.totals.ignored++
+	case Failure:
+		b.totals.fail(v)
+		b.counts.fail(g.successes.Load(), v.tally())
+		return b.judgeLocked(v)
+	}
+	return nil
+}
+
+// judgeLocked opens the breaker if a rule is met. It is asked after failures only, for no success opens a breaker.
+func (b *Breaker) judgeLocked(v verdict) *aftermath {
+	b.counts.unjudged = false
+	c, window := &b.config, b.counts.window.counts()
+	switch {
+	case c.MinCalls > 0 && window.calls >= uint64(c.MinCalls) && window.rate() >= c.FailureRate:
+		return b.edgeLocked(ReasonFailureRate, window, v)
+	case c.ConsecutiveFailures > 0 && b.counts.row >= uint64(c.ConsecutiveFailures):
+		return b.edgeLocked(ReasonConsecutiveFailures, window, v)
+	default:
+		return nil
+	}
+}
+
+func (b *Breaker) bookProbeLocked(g *generation, p probe, v verdict) *aftermath {
+	now := b.noteLocked()
+	if after := b.openForSlowCallsLocked(now); after != nil {
+		b.bookLateLocked(ticket{generation: g, probe: p})
+		return after
+	}
+	lapsed := b.probes.release(p, now)
+	b.wakeLocked()
+	if threshold := b.config.SlowCallThreshold; threshold > 0 && now-p.since >= threshold {
+		v = slowCall()
+	}
+	if lapsed && v.outcome != Success { // The dying gasp of a probe that hung decides nothing.
+		b.totals.late++
+		return nil
+	}
+	switch v.outcome {
+	case Success:
+		g.succeed()
+		if probes := b.tallyLocked(g); probes.calls >= uint64(b.config.ProbeSuccesses) {
+			return b.edgeLocked(ReasonProbesSucceeded, probes, v)
+		}
+	case Failure:
+		return b.failProbeLocked(g, v)
+	case Ignored: // The place is free again; the next caller is the next probe.
+		b.totals.ignored++
+	}
+	return nil
+}
+
+func (b *Breaker) failProbeLocked(g *generation, v verdict) *aftermath {
+	b.totals.fail(v)
+	probes := b.tallyLocked(g)
+	probes.add(v.tally())
+	return b.edgeLocked(ReasonProbeFailed, probes, v)
+}
+
+// tallyLocked returns the counts that an edge out of the present state reports: those of the window as of its latest
+// turn, or of the probes.
+func (b *Breaker) tallyLocked(g *generation) tally {
+	switch g.state {
+	case Closed:
+		return b.counts.window.counts()
+	case HalfOpen:
+		return tally{calls: g.successes.Load()}
+	default:
+		return tally{}
+	}
+}
