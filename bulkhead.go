@@ -144,6 +144,10 @@ func (b *Bulkhead) acquire(ctx context.Context) error {
 
 // wait takes a place in the queue, which the channel keeps in order of arrival, and leaves it with a token or an error.
 func (b *Bulkhead) wait(ctx context.Context) error {
+	if b.config.maxWait == 0 || b.config.maxQueue == 0 {
+		b.rejectedFull.Add(1)
+		return b.full.Load()
+	}
 	start, timeout, ok := b.enqueue()
 	if !ok {
 		b.rejectedFull.Add(1)
@@ -185,7 +189,7 @@ func (b *Bulkhead) enqueue() (start time.Time, timeout <-chan time.Time, ok bool
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maxWait, maxQueue := b.config.maxWait, b.config.maxQueue
-	if maxWait == 0 || maxQueue != unbounded && b.waiting >= maxQueue {
+	if maxQueue != unbounded && b.waiting >= maxQueue {
 		return time.Time{}, nil, false
 	}
 	start = b.config.clock.Now()
