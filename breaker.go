@@ -19,14 +19,15 @@ type Breaker struct {
 	config breakerConfig
 	base   time.Time // elapsed time counts from here
 
+	systemTime bool // the clock is package time
+
 	// current is the generation that calls are admitted to. Only an edge replaces it, under mu.
 	current atomic.Pointer[generation]
 	mode    atomic.Int64 // a Mode; written under mu
 
 	mu      sync.Mutex    // guards the fields below, and is never held while code of the user's runs
 	now     time.Duration // the latest noted reading of the clock, as elapsed time
-	at      time.Time     // the same, as the clock gave it
-	since   time.Time     // at, when the current generation began
+	since   time.Time     // when the current generation began
 	counts  counts        // while closed
 	probes  probes        // while half-open
 	opening opening       // the latest
@@ -49,18 +50,16 @@ func NewBreaker(name string, opts ...BreakerOption) (*Breaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := config.clock.Now()
 	b := &Breaker{
-		name:   name,
-		config: config,
-		base:   base,
-		at:     base,
-		since:  base,
-		counts: newCounts(&config),
-		events: outbox{hooks: config.hooks},
+		name:       name,
+		config:     config,
+		base:       config.clock.Now(),
+		systemTime: config.clock == systemClock{},
+		counts:     newCounts(&config),
+		events:     outbox{hooks: config.hooks},
 	}
 	b.mode.Store(int64(config.Mode))
-	b.beginLocked(&generation{state: Closed, off: config.Mode == Off})
+	b.beginLocked(&generation{state: Closed}, b.base)
 	return b, nil
 }
 

@@ -211,8 +211,8 @@ func (b *Bulkhead) dequeue(waited time.Duration) {
 // beside unpaid debt. It can't block, for the channel has room for every limit.
 func (b *Bulkhead) release() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.giveLocked()
+	b.mu.Unlock()
 }
 
 func (b *Bulkhead) giveLocked() {

@@ -16,6 +16,9 @@ type ticket struct {
 
 // enter admits a call or returns why not. What the admission owes to the user's hooks is done before it returns.
 func (b *Breaker) enter(ctx context.Context) (ticket, error) {
+	if g := b.current.Load(); g.plain && ctx.Err() == nil { // Nearly every call.
+		return ticket{generation: g}, nil
+	}
 	t, rejection, err := b.try(ctx)
 	if rejection == nil || b.observes() {
 		return t, err
@@ -60,29 +63,22 @@ func (b *Breaker) refuseDone(ctx context.Context) error {
 	return newDoneError(ctx, b.name)
 }
 
-// admit decides about a call. Most calls find the breaker closed, or open for a while yet, and need no lock: what
-// they read is true of g, and that was the current generation when they looked.
+// admit decides about a call. If the breaker will be open for a while yet that needs no lock: what is read of g is true
+// of it for ever, and g was the current generation when it was read. Neither is the clock's reading noted.
 func (b *Breaker) admit(g *generation) (ticket, *OpenError, *aftermath) {
-	switch g.state {
-	case Closed:
-		if b.config.SlowCallThreshold == 0 {
-			return ticket{generation: g}, nil, nil
-		}
-	case Open:
+	if g.state == Open {
 		if e := g.rejection.Load(); b.read() < e.until {
 			return ticket{}, e, nil
 		}
-	case HalfOpen: // Places are given under the lock.
 	}
-	return b.admitSlowly()
-}
-
-// admitSlowly decides about a call under the lock. The edge from open to half-open and the admission of the first
-// probe are one step.
-func (b *Breaker) admitSlowly() (ticket, *OpenError, *aftermath) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.noteLocked()
+	return b.admitLocked(b.noteLocked())
+}
+
+// admitLocked decides about a call that may change the state. The edge from open to half-open and the admission of the
+// first probe are one step.
+func (b *Breaker) admitLocked(now time.Duration) (ticket, *OpenError, *aftermath) {
 	after := b.openForSlowCallsLocked(now)
 	if wait := b.retryAfterLocked(now); wait > 0 {
 		return ticket{}, b.rejectionLocked(now, wait), after
@@ -158,7 +154,7 @@ func (b *Breaker) rejectionLocked(now, wait time.Duration) *OpenError {
 
 func (b *Breaker) newOpenErrorLocked(g *generation, until time.Duration) *OpenError {
 	return &OpenError{
-		Name: b.name, State: g.state, Reason: g.reason, Until: b.at.Add(until - b.now),
+		Name: b.name, State: g.state, Reason: g.reason, Until: b.instantAt(until),
 		breaker: b, until: until,
 	}
 }
@@ -183,35 +179,39 @@ func (v verdict) tally() tally {
 
 // leave settles a call, however fn ended.
 func (b *Breaker) leave(ctx context.Context, t ticket, returned bool, err error) {
-	if t.generation == nil {
-		return
-	}
-	if returned && err == nil {
+	g := t.generation
+	switch {
+	case g == nil: // It has no vote.
+	case returned && err == nil && g.plain: // Nearly every call.
+		b.succeed(g)
+	case returned && err == nil:
 		b.settle(t, verdict{outcome: Success})
-		return
+	case returned:
+		b.leaveWithError(ctx, t, err)
+	default:
+		b.settle(t, verdict{outcome: Failure, err: errNotReturned})
 	}
-	v := verdict{outcome: Failure, err: errNotReturned}
+}
+
+func (b *Breaker) leaveWithError(ctx context.Context, t ticket, err error) {
+	v := verdict{outcome: Failure, err: err}
 	defer func() { b.settle(t, v) }() // Also if the classifier or a method of err panics: the call is a failure then.
-	if returned {
-		v.err = err
-		v.outcome = judge(ctx, err, b.config.classify)
-		if v.outcome == Failure {
-			v.hint = min(retryAfter(err), b.config.MaxRetryAfter)
-		}
+	v.outcome = judge(ctx, err, b.config.classify)
+	if v.outcome == Failure {
+		v.hint = min(retryAfter(err), b.config.MaxRetryAfter)
 	}
 }
 
 // settle counts a result in the generation that its call began in, and nowhere else.
 func (b *Breaker) settle(t ticket, v verdict) {
-	if v.outcome == Success && t.generation.state == Closed && b.config.SlowCallThreshold == 0 {
+	if v.outcome == Success && t.generation.plain {
 		b.succeed(t.generation)
 	} else {
 		b.follow(b.book(t, v))
 	}
 }
 
-// succeed counts a success of a closed breaker. This is the path of nearly every call: one reading of the clock, one
-// atomic add, no lock. Without a failure rate over time nobody has to know when a success was, and there is no reading
+// succeed counts a success of a plain generation: one reading of the clock, one atomic add, no lock. Without a failure rate over time nobody has to know when a success was, and there is no reading
 // either.
 func (b *Breaker) succeed(g *generation) {
 	if b.counts.timed {

@@ -18,7 +18,7 @@ func (systemClock) After(d time.Duration) <-chan time.Time { return time.After(d
 
 // read returns the clock's reading as elapsed time.
 func (b *Breaker) read() time.Duration {
-	if b.config.clock == (systemClock{}) {
+	if b.systemTime {
 		return time.Since(b.base) // Half the price of time.Now: it reads the monotonic clock only.
 	}
 	return b.sinceBase(b.config.clock.Now())
@@ -27,10 +27,7 @@ func (b *Breaker) read() time.Duration {
 // noteLocked reads the clock for a decision and notes the reading. Time never runs back: a reading before the latest
 // noted one counts as that one.
 func (b *Breaker) noteLocked() time.Duration {
-	t := b.config.clock.Now()
-	if now := b.sinceBase(t); now > b.now {
-		b.now, b.at = now, t
-	}
+	b.now = b.peekLocked()
 	return b.now
 }
 
@@ -42,6 +39,13 @@ func (b *Breaker) elapsed() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.peekLocked()
+}
+
+// instantAt returns the time of day at which t had or will have elapsed. It is counted from what the clock says now, for
+// a wall clock may have been set since the base was taken.
+func (b *Breaker) instantAt(t time.Duration) time.Time {
+	now := b.config.clock.Now()
+	return now.Add(t - b.sinceBase(now))
 }
 
 func (b *Breaker) sinceBase(t time.Time) time.Duration { return min(t.Sub(b.base), latest) }

@@ -51,7 +51,7 @@ func (b *Breaker) edgeLocked(why Reason, counts tally, v verdict) *aftermath {
 		return nil
 	}
 	b.retireLocked(from)
-	g := &generation{number: from.number + 1, state: to, reason: why, since: b.now, off: b.mode.Load() == int64(Off)}
+	g := &generation{number: from.number + 1, state: to, reason: why, since: b.now}
 	after := &aftermath{generation: g}
 	b.totals.byReason[why]++
 	switch to {
@@ -64,9 +64,10 @@ func (b *Breaker) edgeLocked(why Reason, counts tally, v verdict) *aftermath {
 	case HalfOpen:
 		b.probes = probes{max: b.config.Probes, timeout: b.probeTimeoutLocked()}
 	}
-	b.beginLocked(g)
+	at := b.instantAt(b.now)
+	b.beginLocked(g, at)
 	change := StateChange{
-		Name: b.name, From: from.state, To: to, Reason: why, At: b.at, Generation: g.number, Err: v.err,
+		Name: b.name, From: from.state, To: to, Reason: why, At: at, Generation: g.number, Err: v.err,
 		Calls: counts.calls, Failures: counts.failures, SlowCalls: counts.slow,
 	}
 	b.recordLocked(change)
@@ -85,8 +86,10 @@ func (b *Breaker) retireLocked(g *generation) {
 }
 
 // beginLocked admits calls to g from now on.
-func (b *Breaker) beginLocked(g *generation) {
-	b.since = b.at
+func (b *Breaker) beginLocked(g *generation, at time.Time) {
+	b.since = at
+	g.off = Mode(b.mode.Load()) == Off
+	g.plain = g.state == Closed && !g.off && b.config.SlowCallThreshold == 0
 	g.bucketEnd.Store(int64(b.counts.window.end()))
 	b.current.Store(g)
 	b.wakeLocked()

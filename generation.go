@@ -22,7 +22,8 @@ type generation struct {
 	// long that is so.
 	rejection atomic.Pointer[OpenError]
 
-	off bool // every call runs, and nothing is counted
+	plain bool // closed, and calls can't become slow: neither admission nor a success needs the lock
+	off   bool // every call runs, and nothing is counted
 
 	// slow tells the calls that were counted when they became slow from those that are late, once the generation has
 	// ended: while closed those of the slots before it, while half-open the probe with this id. Guarded by Breaker.mu.
