@@ -6,7 +6,7 @@ import "time"
 // successes are counted elsewhere, by the generation and without a lock; they come in here as the number so far.
 type counts struct {
 	window window
-	timed  bool   // the rules have to know when successes were; else they are as of when somebody looks
+	timed  bool   // successes are told as they happen; else nobody has to know when that was
 	booked uint64 // how many of the successes the window has; all of them right after turn
 	row    uint64 // failures with no success between them
 	rowEnd uint64 // successes when the latest of them was counted
@@ -16,15 +16,18 @@ type counts struct {
 }
 
 func newCounts(c *breakerConfig) counts {
-	running := newSlowCalls(c.SlowCallThreshold)
+	n := counts{running: newSlowCalls(c.SlowCallThreshold)}
 	if c.CountWindow > 0 {
-		return counts{window: &countWindow{max: c.CountWindow}, running: running}
+		n.window = &countWindow{max: c.CountWindow}
+	} else {
+		n.window, n.timed = newTimeWindow(c.Window, c.Buckets), c.MinCalls > 0
 	}
-	return counts{window: newTimeWindow(c.Window, c.Buckets), timed: c.MinCalls > 0, running: running}
+	n.timed = n.timed || c.SlowCallThreshold > 0
+	return n
 }
 
 // turn brings the window to now and returns how many calls became slow by then. Timed successes since the last turn
-// came before the window's current bucket ended, so they belong there.
+// came before the window's current bucket ended, so they belong there; the others count as of now.
 func (c *counts) turn(now time.Duration, successes uint64) (slow uint64) {
 	fresh := tally{calls: successes - c.booked}
 	c.booked = successes
@@ -63,11 +66,15 @@ func (c *counts) empty() bool {
 	return c.window.counts() == (tally{}) && c.consecutive(c.booked) == 0
 }
 
-// clone returns counts that can be turned while these stay as they are.
-func (c *counts) clone() *counts {
-	d := *c
-	d.window, d.running = c.window.clone(), c.running.clone()
-	return &d
+// at returns counts that have been turned to now, and how many calls became slow by then. Where time matters that is a
+// copy, for looking must not change what is decided later. Where it does not, to look is what gives successes a time.
+func (c *counts) at(now time.Duration, successes uint64) (turned *counts, slow uint64) {
+	if c.timed {
+		d := *c
+		d.window, d.running = c.window.clone(), c.running.clone()
+		c = &d
+	}
+	return c, c.turn(now, successes)
 }
 
 // clear forgets all and brings the empty window to now.

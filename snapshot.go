@@ -171,14 +171,10 @@ func (b *Breaker) Snapshot() Snapshot {
 		RetryAfter: b.retryAfterLocked(now),
 	}
 	t := b.totals
-	t.spent[g.state] += now - g.since
 	switch g.state {
 	case Closed:
-		if !b.counts.timed { // Successes without a time get the one of when somebody looks.
-			b.turnLocked(g, now)
-		}
-		counts := b.counts.clone()
-		t.slow(counts.turn(now, successes))
+		counts, slow := b.counts.at(now, successes)
+		t.slow(slow)
 		window := counts.window.counts()
 		s.Calls, s.Failures, s.SlowCalls, s.FailureRate = window.calls, window.failures, window.slow, window.rate()
 		s.ConsecutiveFailures = counts.consecutive(successes)
@@ -187,6 +183,7 @@ func (b *Breaker) Snapshot() Snapshot {
 	case Open: // Nothing runs that counts.
 	}
 	t.successes += successes
+	t.spent[g.state] += now - g.since
 	s.Totals = t.export()
 	s.Totals.Rejected, s.Totals.WouldReject = b.rejected.Load(), b.wouldReject.Load()
 	return s
