@@ -188,6 +188,73 @@ func ExampleWithWindow() {
 	// 4 failures opened it
 }
 
+// B98, G125: a dependency that hangs is found while it hangs. Calls that have run for longer than the threshold are
+// failures, before they have returned and whatever they return.
+func ExampleWithSlowCallThreshold() {
+	clk := clock.NewMock()
+	breaker := seawall.Must(seawall.NewBreaker("payments",
+		seawall.WithConsecutiveFailures(3),
+		seawall.WithSlowCallThreshold(2*time.Second),
+		seawall.WithClock(clk),
+	))
+
+	for range 3 { // Three calls begin, and hang. Allow begins a call as Do does.
+		if _, err := breaker.Allow(context.Background()); err != nil {
+			fmt.Println(err)
+		}
+	}
+	clk.Add(3 * time.Second)
+	err := breaker.Do(context.Background(), func(ctx context.Context) error { return nil })
+	fmt.Println(err)
+	change := breaker.History()[0]
+	fmt.Println(change.Reason, change.Failures)
+	// Output:
+	// seawall: payments: circuit open, retry in 5s
+	// consecutive_failures 3
+}
+
+// A breaker is brought into production in three steps: observe, look at what it would have done, enforce.
+func ExampleWithMode() {
+	breaker := seawall.Must(seawall.NewBreaker("payments",
+		seawall.WithConsecutiveFailures(3),
+		seawall.WithMode(seawall.Observe),
+	))
+	call := func() error {
+		return breaker.Do(context.Background(), func(ctx context.Context) error { return errors.New("boom") })
+	}
+
+	for range 5 {
+		_ = call()
+	}
+	fmt.Println(call(), breaker.State(), breaker.Snapshot().Totals.WouldReject)
+	if err := breaker.SetMode(seawall.Enforce); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(errors.Is(call(), seawall.ErrOpen), breaker.State())
+	// Output:
+	// boom open 3
+	// true open
+}
+
+// Wait is for a loop that pulls work from a queue: while the breaker is open it pulls nothing.
+func ExampleBreaker_Wait() {
+	breaker := seawall.Must(seawall.NewBreaker("mail"))
+	queue := []string{"first", "second"}
+
+	for len(queue) > 0 {
+		done, err := breaker.Wait(context.Background())
+		if err != nil {
+			break // The context has ended.
+		}
+		fmt.Println("sent:", queue[0])
+		queue = queue[1:]
+		done(nil)
+	}
+	// Output:
+	// sent: first
+	// sent: second
+}
+
 // Every change of state is reported once and in order, with the counts that decided.
 func ExampleWithOnStateChange() {
 	clk := clock.NewMock()
