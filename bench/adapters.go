@@ -6,9 +6,16 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	sentinel "github.com/alibaba/sentinel-golang/api"
+	sentinelbreaker "github.com/alibaba/sentinel-golang/core/circuitbreaker"
+	sentinelconfig "github.com/alibaba/sentinel-golang/core/config"
+	"github.com/alibaba/sentinel-golang/logging"
 	eapachebreaker "github.com/eapache/go-resiliency/breaker"
 	eapachedeadline "github.com/eapache/go-resiliency/deadline"
 	eapachesemaphore "github.com/eapache/go-resiliency/semaphore"
@@ -16,6 +23,7 @@ import (
 	failsafebulkhead "github.com/failsafe-go/failsafe-go/bulkhead"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	failsafetimeout "github.com/failsafe-go/failsafe-go/timeout"
+	mercari "github.com/mercari/go-circuitbreaker"
 	"github.com/seawall-go/seawall"
 	"github.com/sony/gobreaker/v2"
 	zerobreaker "github.com/zeromicro/go-zero/core/breaker"
@@ -76,6 +84,8 @@ func impls() []impl {
 		{name: "floor-channel", breaker: channelFloor, bulkhead: channelFloorBulkhead},
 
 		{name: "gobreaker", buckets: true, breaker: gobreakerDo, call: gobreakerCall, stack: gobreakerStack},
+		{name: "mercari", breaker: mercariDo, call: mercariCall},
+		{name: "sentinel", buckets: true, breaker: sentinelDo, skip: []string{"Many", "Memory"}},
 		{name: "failsafe", breaker: failsafeDo, call: failsafeCall, bulkhead: failsafeBulkhead, stack: failsafeStack},
 		{name: "failsafe-permit", breaker: failsafePermit, bulkhead: failsafeBulkheadPermit},
 		{
@@ -96,6 +106,8 @@ func impls() []impl {
 			name: "seawall-consecutive", breaker: seawallDo(timeWindow, seawall.WithConsecutiveFailures(10)),
 			deviates: "has the consecutive rule only: trips at 10 failures in a row",
 		},
+		{name: "seawall-slow", breaker: seawallDo(timeWindow, seawall.WithSlowCallThreshold(time.Minute))},
+		{name: "seawall-count", breaker: seawallDo(countWindow)},
 	}
 }
 
@@ -105,6 +117,9 @@ var errRejected = errors.New("rejected")
 // seawall
 
 func timeWindow(c config) seawall.BreakerOption { return seawall.WithWindow(c.window, c.buckets) }
+
+// countWindow is as long as the others see in a test: the last 100 calls.
+func countWindow(config) seawall.BreakerOption { return seawall.WithCountWindow(100) }
 
 // newSeawall makes a breaker with the default rules, which are the common
 // ones and 10 consecutive failures, unless more says otherwise.
@@ -192,6 +207,92 @@ func withTimeout(ctx context.Context, timeout time.Duration, fn func(context.Con
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return fn(ctx)
+}
+
+// mercari/go-circuitbreaker, whose window is fixed: a goroutine empties it when it has passed
+
+func newMercari(c config) *mercari.CircuitBreaker {
+	return mercari.New(
+		mercari.WithTripFunc(mercari.NewTripFuncFailureRate(minCalls, failureRate)),
+		mercari.WithCounterResetInterval(c.window),
+		mercari.WithOpenTimeout(c.cooldown),
+		mercari.WithHalfOpenMaxSuccesses(1),
+	)
+}
+
+func mercariDo(c config) do {
+	b := newMercari(c)
+	return func(ctx context.Context, fn func(context.Context) error) error {
+		_, err := b.Do(ctx, func() (any, error) { return nil, fn(ctx) })
+		return err
+	}
+}
+
+func mercariCall(c config) call {
+	b := newMercari(c)
+	return func(ctx context.Context, fn func(context.Context) (int, error)) (int, error) {
+		v, err := b.Do(ctx, func() (any, error) { return fn(ctx) })
+		n, _ := v.(int)
+		return n, err
+	}
+}
+
+// alibaba/sentinel-golang, whose breakers are rules for named resources
+
+// silentSentinel keeps sentinel from writing files and from watching the machine.
+type silentSentinel struct{ logging.Logger }
+
+func (silentSentinel) DebugEnabled() bool { return false }
+func (silentSentinel) InfoEnabled() bool  { return false }
+func (silentSentinel) WarnEnabled() bool  { return false }
+func (silentSentinel) ErrorEnabled() bool { return false }
+
+func (silentSentinel) Debug(string, ...any)        {}
+func (silentSentinel) Info(string, ...any)         {}
+func (silentSentinel) Warn(string, ...any)         {}
+func (silentSentinel) Error(error, string, ...any) {}
+
+var initSentinel = sync.OnceValue(func() error {
+	entity := sentinelconfig.NewDefaultConfig()
+	entity.Sentinel.Log.Logger = silentSentinel{}
+	entity.Sentinel.Log.Metric.FlushIntervalSec = 0
+	entity.Sentinel.Stat.System = sentinelconfig.SystemStatConfig{}
+	return sentinel.InitWithConfig(entity)
+})
+
+var sentinelResources atomic.Int64
+
+// newSentinel makes a rule and returns the name of its resource.
+func newSentinel(c config) string {
+	seawall.Must(struct{}{}, initSentinel())
+	name := fmt.Sprint("bench-", sentinelResources.Add(1))
+	seawall.Must(sentinelbreaker.LoadRulesOfResource(name, []*sentinelbreaker.Rule{{
+		Resource:                     name,
+		Strategy:                     sentinelbreaker.ErrorRatio,
+		RetryTimeoutMs:               uint32(c.cooldown.Milliseconds()),
+		MinRequestAmount:             minCalls,
+		StatIntervalMs:               uint32(c.window.Milliseconds()),
+		StatSlidingWindowBucketCount: uint32(c.buckets),
+		Threshold:                    failureRate,
+		ProbeNum:                     1,
+	}}))
+	return name
+}
+
+func sentinelDo(c config) do {
+	name := newSentinel(c)
+	return func(ctx context.Context, fn func(context.Context) error) error {
+		entry, blocked := sentinel.Entry(name)
+		if blocked != nil {
+			return errRejected
+		}
+		defer entry.Exit()
+		err := fn(ctx)
+		if err != nil {
+			sentinel.TraceError(entry, err)
+		}
+		return err
+	}
 }
 
 // failsafe-go, through its executor and through bare permits

@@ -11,10 +11,12 @@ import (
 )
 
 // The peers that leak are named here: nothing stops the timer of an eapache
-// breaker that opened, nor what go-zero starts when it is imported.
+// breaker that opened, the goroutine of a mercari breaker, or what go-zero
+// starts when it is imported.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/eapache/go-resiliency/breaker.(*Breaker).timer"),
+		goleak.IgnoreAnyFunction("github.com/mercari/go-circuitbreaker.(*stateClosed).onEntry.func1"),
 		goleak.IgnoreAnyFunction("github.com/zeromicro/go-zero/core/proc.init.1.func1"),
 		goleak.IgnoreAnyFunction("github.com/zeromicro/go-zero/core/stat.init.1.func1"),
 	)
