@@ -241,7 +241,9 @@ func (b *Breaker) late() {
 // turnLocked brings the counts of a closed breaker to now.
 func (b *Breaker) turnLocked(g *generation, now time.Duration) {
 	b.totals.slow(b.counts.turn(now, g.successes.Load()))
-	g.bucketEnd.Store(int64(b.counts.window.end()))
+	if end := int64(b.counts.window.end()); end != g.bucketEnd.Load() {
+		g.bucketEnd.Store(end)
+	}
 }
 
 // book counts a result under the lock.

@@ -14,7 +14,11 @@ type slowCalls struct {
 	threshold time.Duration // 0: there are no slow calls
 	width     time.Duration
 	running   []uint64 // by slot number, modulo the length
-	next      int64    // number of the first slot that is not slow yet
+
+	next   int64         // number of the first slot that is not slow yet
+	ripeAt time.Duration // when it will be
+	slot   int           // place of the latest slot that a call began in
+	start  time.Duration // where that slot starts
 }
 
 func newSlowCalls(threshold time.Duration) slowCalls {
@@ -24,43 +28,51 @@ func newSlowCalls(threshold time.Duration) slowCalls {
 	width := max(1, threshold/8)
 	// Between the first slot that is not slow yet and the one that now lies in, both included.
 	slots := int(threshold/width) + 2
-	return slowCalls{threshold: threshold, width: width, running: make([]uint64, slots)}
+	return slowCalls{threshold: threshold, width: width, running: make([]uint64, slots), ripeAt: later(width, threshold)}
 }
 
 // begin counts a call that begins at now, after ripen(now).
 func (s *slowCalls) begin(now time.Duration) {
-	if s.threshold > 0 {
-		*s.slot(s.number(now))++
+	if s.threshold == 0 {
+		return
 	}
+	if now-s.start >= s.width { // Mostly it is the same slot as before, and there is no need to divide.
+		n := s.number(now)
+		s.slot, s.start = s.place(n), time.Duration(n)*s.width
+	}
+	s.running[s.slot]++
 }
 
 // end forgets a call that has ended. It reports false if ripen had the call.
 func (s *slowCalls) end(start time.Duration) bool {
-	if s.threshold == 0 {
+	switch {
+	case s.threshold == 0:
 		return true
-	}
-	n := s.number(start)
-	if n < s.next {
+	case start < time.Duration(s.next)*s.width:
 		return false
+	case start >= s.start:
+		s.running[s.slot]--
+	default:
+		s.running[s.place(s.number(start))]--
 	}
-	*s.slot(n)--
 	return true
 }
 
 // ripen calls book for the slots that have become slow by now, in order, with the instant and how many calls of that
 // slot are still running.
 func (s *slowCalls) ripen(now time.Duration, book func(at time.Duration, calls uint64)) {
-	if now < s.threshold || s.threshold == 0 {
+	if s.threshold == 0 || now < s.ripeAt {
 		return
 	}
 	end := s.number(now - s.threshold) // Slots before this one ended threshold ago or earlier.
 	for n := s.next; n < min(end, s.next+int64(len(s.running))); n++ {
-		if calls := s.slot(n); *calls > 0 {
+		if calls := &s.running[s.place(n)]; *calls > 0 {
 			book(time.Duration(n+1)*s.width+s.threshold, *calls)
 			*calls = 0
 		}
 	}
-	s.next = max(s.next, end)
+	s.next = end
+	s.ripeAt = later(time.Duration(end+1)*s.width, s.threshold)
 }
 
 // before reports whether a call that began at start lies in a slot before that with number n.
@@ -78,4 +90,4 @@ func (s *slowCalls) clone() slowCalls {
 }
 
 func (s *slowCalls) number(t time.Duration) int64 { return int64(t / s.width) }
-func (s *slowCalls) slot(n int64) *uint64         { return &s.running[n%int64(len(s.running))] }
+func (s *slowCalls) place(n int64) int            { return int(n % int64(len(s.running))) }
