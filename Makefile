@@ -63,6 +63,12 @@ COUNT ?= 1
 bench: ## run the benchmarks of the core: BENCH=regexp COUNT=times
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) .
 
+.PHONY: bench-peers
+ROUNDS ?= 10
+PEERS ?= .
+bench-peers: ## the peers side by side, in turns: medians, ratios, targets: ROUNDS=10 PEERS=pattern (some 15 minutes)
+	cd bench && go run ./cmd/ratios -rounds $(ROUNDS) -filter '$(PEERS)'
+
 .PHONY: cases
 cases: ## known faults of this kind of library, each with the tests that rule it out here
 	@go run ./internal/cases
