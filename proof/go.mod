@@ -9,4 +9,9 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require (
+	github.com/stretchr/testify v1.12.1
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+)
+
 replace github.com/seawall-go/seawall => ..

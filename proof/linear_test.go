@@ -22,10 +22,6 @@ import (
 	"github.com/seawall-go/seawall/proof/model"
 )
 
-// successReadsUnlocked says that a success of a closed breaker takes no lock, so that it may be booked at any reading
-// of the clock that falls into its own Do.
-const successReadsUnlocked = false
-
 // A history has this many clients and operations of each. Beyond five clients the time to check it explodes.
 const (
 	clients   = 4
@@ -41,7 +37,8 @@ type linearInput struct {
 	id       int
 	result   result
 	d        time.Duration
-	readings []time.Duration // what the clock showed meanwhile, if that is open to choice
+	readings []time.Duration // what the clock showed meanwhile
+	quiet    bool            // nobody else is at work
 }
 
 // linearOutput is what an operation returned.
@@ -51,6 +48,7 @@ type linearOutput struct {
 	reason   seawall.Reason
 	until    time.Time
 	snapshot *seawall.Snapshot
+	history  []seawall.Change
 }
 
 func rejection(e *seawall.OpenError) linearOutput {
@@ -61,37 +59,67 @@ func rejection(e *seawall.OpenError) linearOutput {
 }
 
 // linearStep returns the states that the model may be in after an operation, none if that can't have answered so.
+//
+// While half-open all calls take the lock, and the reading of a decision must be that of its instant. While closed and
+// open some don't wait for it: they may come between the look at the clock and the decision of one who holds the lock.
+// Then the reading may be any that the clock showed during the operation.
 func linearStep(m model.Breaker, in linearInput, out linearOutput) []any {
-	switch in.what {
-	case "allow":
-		m, err := m.Allow(in.id)
-		if rejection(err) != out {
-			return nil
-		}
-		return []any{m}
-	case "done":
-		if len(in.readings) == 0 {
-			return []any{m.Done(in.id, in.result.outcome, in.result.hint)}
-		}
-		var next []any
-		for _, r := range in.readings {
-			next = append(next, m.SuccessAt(in.id, r))
-		}
-		return next
-	case "advance":
-		return []any{m.Advance(in.d)}
-	case "force open":
-		return []any{m.ForceOpen()}
-	case "reset":
-		return []any{m.Reset()}
-	case "cancelled":
-		return []any{m.Cancelled()}
-	default:
-		if !reflect.DeepEqual(m.Snapshot(), *out.snapshot) {
-			return nil
-		}
-		return []any{m}
+	readings := []time.Duration{m.Clock()}
+	if m.Settled() == seawall.Closed || m.Settled() == seawall.Open && (in.what == "force open" || in.what == "reset") {
+		readings = in.readings
 	}
+	var next []any
+	add := func(step func(model.Breaker) model.Breaker) {
+		if m.Settled() == seawall.HalfOpen {
+			next = []any{step(m)}
+			return
+		}
+		for _, r := range readings {
+			next = append(next, m.At(r, step))
+		}
+	}
+	switch in.what {
+	case "advance":
+		next = []any{m.Advance(in.d)}
+	case "allow":
+		n, err := m.Allow(in.id)
+		if rejection(err).equal(out) {
+			next = []any{n}
+		}
+	case "done":
+		add(func(m model.Breaker) model.Breaker { return m.Done(in.id, in.result.outcome, in.result.hint) })
+	case "force open":
+		add(model.Breaker.ForceOpen)
+	case "reset":
+		add(model.Breaker.Reset)
+	case "cancelled":
+		next = []any{m.Cancelled()}
+	case "history":
+		if slices.Equal(m.History(), out.history) {
+			next = []any{m}
+		}
+	case "snapshot":
+		if slices.ContainsFunc(readings, func(r time.Duration) bool {
+			return out.shows(m, r, in.quiet)
+		}) {
+			next = []any{m}
+		}
+	}
+	return next
+}
+
+func (o linearOutput) equal(p linearOutput) bool {
+	return o.rejected == p.rejected && o.state == p.state && o.reason == p.reason && o.until.Equal(p.until)
+}
+
+// shows reports whether the snapshot is that of m when the clock shows reading. While calls are at work its Rejected is of another instant than
+// the rest, for rejections are counted without the lock.
+func (o linearOutput) shows(m model.Breaker, reading time.Duration, quiet bool) bool {
+	want := m.Advance(reading - m.Clock()).Snapshot()
+	if !quiet {
+		want.Totals.Rejected = o.snapshot.Totals.Rejected
+	}
+	return reflect.DeepEqual(want, *o.snapshot)
 }
 
 func linearModel() porcupine.Model {
@@ -127,7 +155,7 @@ type running struct {
 func newArena() *arena {
 	a := &arena{clock: newFakeClock(), readings: []time.Duration{0}}
 	a.clock.yield = func() {
-		if rand.IntN(2) == 0 {
+		if rand.IntN(4) == 0 {
 			runtime.Gosched()
 		}
 	}
@@ -180,7 +208,7 @@ func (a *arena) operation(r *rand.Rand, all []result, gone context.Context) porc
 	in, out := linearInput{what: "snapshot"}, linearOutput{}
 	var act func()
 	switch k := r.IntN(100); {
-	case k < 38:
+	case k < 36:
 		in = linearInput{what: "allow", id: int(a.ids.Add(1))}
 		act = func() {
 			done, err := a.b.Allow(context.Background())
@@ -191,33 +219,32 @@ func (a *arena) operation(r *rand.Rand, all []result, gone context.Context) porc
 				a.put(running{in.id, done})
 			}
 		}
-	case k < 72:
+	case k < 68:
 		taken, ok := a.take(r)
 		if !ok {
 			break
 		}
 		in = linearInput{what: "done", id: taken.id, result: all[[]int{0, 0, 1, 1, 2, 4}[r.IntN(6)]]}
 		act = func() { taken.done(in.result.err) }
-		if successReadsUnlocked && in.result.outcome == seawall.Success {
-			first, done := a.lastReading(), act
-			act = func() { done(); in.readings = a.readingsFrom(first) }
-		}
-	case k < 90:
+	case k < 84:
 		set := small()
 		in = linearInput{what: "advance", d: []time.Duration{1, 2 * time.Second, set.ProbeTimeout, set.Cooldown, set.Cooldown}[r.IntN(5)]}
 		act = func() { a.advance(in.d) }
-	case k < 91:
+	case k < 85:
 		in.what, act = "force open", a.b.ForceOpen
-	case k < 93:
+	case k < 87:
 		in.what, act = "reset", a.b.Reset
-	case k < 94:
+	case k < 89:
+		in.what, act = "history", func() { out.history = a.b.History() }
+	case k < 90:
 		in.what, act = "cancelled", func() { _, _ = a.b.Allow(gone) }
 	}
 	if act == nil {
 		act = func() { s := a.b.Snapshot(); out.snapshot = &s }
 	}
-	call := a.stamp.Add(1)
+	first, call := a.lastReading(), a.stamp.Add(1)
 	act()
+	in.readings = a.readingsFrom(first)
 	return porcupine.Operation{Input: in, Output: out, Call: call, Return: a.stamp.Add(1)}
 }
 
@@ -246,7 +273,11 @@ func history(seed uint64) []porcupine.Operation {
 	for _, l := range logs {
 		ops = append(ops, l...)
 	}
-	return ops
+	s := a.b.Snapshot() // Now that all is quiet it must be exact.
+	return append(ops, porcupine.Operation{
+		Input:  linearInput{what: "snapshot", quiet: true, readings: a.readingsFrom(a.lastReading())},
+		Output: linearOutput{snapshot: &s}, Call: a.stamp.Add(1), Return: a.stamp.Add(1),
+	})
 }
 
 // linearFigures says what histories contained, so that one can see that they were worth checking.
@@ -307,7 +338,7 @@ func TestLinearizable(t *testing.T) {
 	m, start := linearModel(), time.Now()
 	for seed := range n {
 		ops := history(uint64(seed))
-		verdict, info := porcupine.CheckOperationsVerbose(m, ops, 10*time.Second)
+		verdict, info := porcupine.CheckOperationsVerbose(m, ops, 30*time.Second)
 		switch verdict {
 		case porcupine.Illegal:
 			t.Fatalf("history %d is not linearizable:\n%s", seed, describe(ops))

@@ -146,6 +146,9 @@ func runQueue(limit int, maxWait time.Duration, maxQueue int, steps []queueStep)
 	totals = r.b.Snapshot().Totals
 	for _, c := range r.calls { // Let all go home, or the bubble ends in a panic.
 		c.cancel()
+	}
+	synctest.Wait()
+	for _, c := range r.calls {
 		if c.release != nil {
 			c.release()
 		}

@@ -210,6 +210,7 @@ func (r *rig) reset()     { r.b.Reset(); r.m = r.m.Reset() }
 
 // check returns how what breaker and model show of themselves differs. Reading changes nothing, so it is all read.
 func (r *rig) check() error {
+	r.m = r.m.Look()
 	got, want := r.b.Snapshot(), r.m.Snapshot()
 	if !reflect.DeepEqual(got, want) {
 		return fmt.Errorf("Snapshot:\n got %+v\nwant %+v", got, want)

@@ -10,11 +10,11 @@ import (
 	"github.com/seawall-go/seawall"
 )
 
-// Two spots where a breaker that takes no lock may differ, without harm, from one that does. They show only while the
-// clock is behind its own earlier reading: a reading that isn't noted does not hold time up.
+// Two spots where a breaker that takes no lock differs, without harm, from one that does. They show only while the
+// clock is behind its own earlier reading: one that isn't noted does not hold time up.
 const (
-	notesSuccess   = true // a success of a closed breaker notes its reading; if not, only one in a later bucket does
-	notesRejection = true // a call that is turned away notes its reading
+	notesSuccess   = false // a success of a closed breaker notes its reading; else it only turns the window
+	notesRejection = false // a call that an open breaker turns away notes its reading
 )
 
 // Start is what the clock shows when a breaker is made.
@@ -26,6 +26,7 @@ type Breaker struct {
 	set     seawall.Settings
 	clock   time.Duration // what the clock shows, counted from the start; it may run back
 	noted   time.Duration // the latest reading that was noted; time doesn't run back behind it
+	turned  time.Duration // start of the latest bucket that a result was booked in; the window doesn't turn back
 	log     []entry       // all results and refusals
 	changes []change      // all edges; their number is the generation
 	running []ticket      // admitted, not ended
@@ -76,7 +77,7 @@ func (m Breaker) Allow(id int) (Breaker, *seawall.OpenError) {
 		if !m.forced() {
 			err.Until = Start().Add(m.now() + wait)
 		}
-		if notesRejection {
+		if notesRejection || m.last().to == seawall.HalfOpen {
 			m = m.note()
 		}
 		return m.write(rejected), err
@@ -103,11 +104,14 @@ func (m Breaker) Done(id int, o seawall.Outcome, hint time.Duration) Breaker {
 		return m.write(late)
 	}
 	closed := m.last().to == seawall.Closed
-	if !closed || o != seawall.Success || notesSuccess || m.bucket(m.now()) > m.bucket(m.noted) {
+	if !closed || o == seawall.Failure || o == seawall.Success && notesSuccess {
 		m = m.note()
 	}
 	if !closed && m.lapsed(t) && o != seawall.Success {
 		return m.write(late)
+	}
+	if o != seawall.Ignored {
+		m = m.turn()
 	}
 	m = m.write(kind(o))
 	calls, failures, streak := m.recount()
@@ -147,8 +151,14 @@ func (m Breaker) Reset() Breaker {
 
 func (m Breaker) note() Breaker { m.noted = m.now(); return m }
 
+// turn makes the bucket of now that in which results are booked.
+func (m Breaker) turn() Breaker {
+	m.turned = max(m.turned, m.now()/m.width()*m.width())
+	return m
+}
+
 func (m Breaker) write(k kind) Breaker {
-	m.log = append(slices.Clip(m.log), entry{m.now(), len(m.changes), k})
+	m.log = append(slices.Clip(m.log), entry{m.turned, len(m.changes), k})
 	return m
 }
 
@@ -161,9 +171,7 @@ func (m Breaker) edge(to seawall.State, why seawall.Reason, calls, failures int,
 
 func (m Breaker) now() time.Duration { return max(m.noted, m.clock) }
 
-func (m Breaker) bucket(at time.Duration) int {
-	return int(at / (m.set.Window / time.Duration(m.set.Buckets)))
-}
+func (m Breaker) width() time.Duration { return m.set.Window / time.Duration(m.set.Buckets) }
 
 func (m Breaker) last() (c change) {
 	if n := len(m.changes); n > 0 {
@@ -183,7 +191,7 @@ func (m Breaker) recount() (calls, failures, streak int) {
 			continue
 		}
 		streak = (streak + 1) * int(e.kind)
-		if !closed || m.bucket(m.now())-m.bucket(e.at) < m.set.Buckets {
+		if !closed || m.turn().turned-e.at < time.Duration(m.set.Buckets)*m.width() {
 			calls++
 			failures += int(e.kind)
 		}
@@ -238,11 +246,24 @@ func (m Breaker) places() (held []ticket) {
 	return held
 }
 
-// SuccessAt is Done with Success and without a hint, by a breaker that looked at its clock when it showed reading.
-func (m Breaker) SuccessAt(id int, reading time.Duration) Breaker {
-	clock := m.clock
-	m.clock = reading
-	m = m.Done(id, seawall.Success, 0)
-	m.clock = clock
+// At is a step made by a breaker that looked at its clock when it showed reading. If it makes no edge the reading isn't
+// noted, which matters only to the readings of other steps that were made at the same time.
+func (m Breaker) At(reading time.Duration, step func(Breaker) Breaker) Breaker {
+	n := m
+	n.clock = reading
+	n = step(n)
+	n.clock = m.clock
+	if len(n.changes) == len(m.changes) {
+		n.noted = m.noted
+	}
+	return n
+}
+
+// Look is a Snapshot. Without a failure rate the rules don't ask when a success was, so a breaker need not know; it
+// books successes when somebody looks, and that turns the window.
+func (m Breaker) Look() Breaker {
+	if m.set.MinCalls == 0 && m.last().to == seawall.Closed {
+		m = m.turn()
+	}
 	return m
 }

@@ -33,6 +33,9 @@ func (m Breaker) Lapsed() (n int) {
 	return n
 }
 
+// Settled returns the state that the last change led to.
+func (m Breaker) Settled() seawall.State { return m.last().to }
+
 // State returns what the next caller would meet.
 func (m Breaker) State() seawall.State {
 	if m.last().to == seawall.Open && m.wait() == 0 {
@@ -41,7 +44,7 @@ func (m Breaker) State() seawall.State {
 	return m.last().to
 }
 
-// Changes returns all state changes; seawall's History holds the latest 16 of them.
+// Changes returns all state changes.
 func (m Breaker) Changes() (all []seawall.Change) {
 	for i, c := range m.changes {
 		all = append(all, seawall.Change{
@@ -50,6 +53,12 @@ func (m Breaker) Changes() (all []seawall.Change) {
 		})
 	}
 	return all
+}
+
+// History returns the latest 16 state changes.
+func (m Breaker) History() []seawall.Change {
+	all := m.Changes()
+	return all[max(0, len(all)-16):]
 }
 
 // Snapshot returns what seawall's Snapshot must be.
@@ -90,20 +99,45 @@ func (m Breaker) totals() seawall.Totals {
 	return t
 }
 
-// Equal reports whether two models have the same future and the same past.
+// Equal reports whether two models show the same and will go on to, whatever happens. In which order calls of no
+// further consequence came makes no difference.
 func (m Breaker) Equal(n Breaker) bool {
-	return m.clock == n.clock && m.noted == n.noted &&
-		slices.Equal(m.log, n.log) && slices.Equal(m.changes, n.changes) && slices.Equal(m.running, n.running)
+	return m.clock == n.clock && m.noted == n.noted && m.turned == n.turned &&
+		len(m.log) == len(n.log) && len(m.running) == len(n.running) &&
+		slices.Equal(m.changes, n.changes) && m.kinds() == n.kinds() &&
+		slices.Equal(m.current(), n.current()) && slices.Equal(m.sorted(), n.sorted())
 }
 
 // Hash is equal for models that are.
 func (m Breaker) Hash() uint64 {
-	h := uint64(m.clock)*31 + uint64(m.noted)
-	for _, e := range m.log {
-		h = h*31 + uint64(e.kind) + uint64(e.at)
+	h := uint64(m.clock)*31 + uint64(len(m.changes))
+	for _, n := range m.kinds() {
+		h = h*31 + uint64(n)
 	}
 	for _, t := range m.running {
-		h = h*31 + uint64(t.id)
+		h += uint64(t.id) * 1_000_003
 	}
-	return h*31 + uint64(len(m.changes))
+	return h
+}
+
+// kinds returns how many entries there are of each kind.
+func (m Breaker) kinds() (n [cancelled + 1]int) {
+	for _, e := range m.log {
+		n[e.kind]++
+	}
+	return n
+}
+
+// current returns the results that still count.
+func (m Breaker) current() (results []entry) {
+	for _, e := range m.log {
+		if e.generation == len(m.changes) && e.kind <= failure {
+			results = append(results, e)
+		}
+	}
+	return results
+}
+
+func (m Breaker) sorted() []ticket {
+	return slices.SortedFunc(slices.Values(m.running), func(a, b ticket) int { return a.id - b.id })
 }
