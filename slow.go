@@ -28,7 +28,7 @@ func newSlowCalls(threshold time.Duration) slowCalls {
 	width := max(1, threshold/8)
 	// Between the first slot that is not slow yet and the one that now lies in, both included.
 	slots := int(threshold/width) + 2
-	return slowCalls{threshold: threshold, width: width, running: make([]uint64, slots), ripeAt: later(width, threshold)}
+	return slowCalls{threshold: threshold, width: width, running: make([]uint64, slots), ripeAt: later(width-1, threshold)}
 }
 
 // begin counts a call that begins at now, after ripen(now).
@@ -64,15 +64,15 @@ func (s *slowCalls) ripen(now time.Duration, book func(at time.Duration, calls u
 	if s.threshold == 0 || now < s.ripeAt {
 		return
 	}
-	end := s.number(now - s.threshold) // Slots before this one ended threshold ago or earlier.
-	for n := s.next; n < min(end, s.next+int64(len(s.running))); n++ {
+	end := s.number(now - s.threshold + 1) // The last instant of the slots before this one was threshold ago or earlier.
+	for n := s.next; n < s.next+min(end-s.next, int64(len(s.running))); n++ {
 		if calls := &s.running[s.place(n)]; *calls > 0 {
-			book(time.Duration(n+1)*s.width+s.threshold, *calls)
+			book(time.Duration(n+1)*s.width-1+s.threshold, *calls)
 			*calls = 0
 		}
 	}
 	s.next = end
-	s.ripeAt = later(time.Duration(end+1)*s.width, s.threshold)
+	s.ripeAt = later(time.Duration(end+1)*s.width-1, s.threshold)
 }
 
 // before reports whether a call that began at start lies in a slot before that with number n.
