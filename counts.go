@@ -31,6 +31,7 @@ func newCounts(c *breakerConfig) counts {
 func (c *counts) turn(now time.Duration, successes uint64) (slow uint64) {
 	fresh := tally{calls: successes - c.booked}
 	c.booked = successes
+	c.row, c.rowEnd = c.consecutive(successes), successes
 	if c.timed {
 		c.window.book(fresh)
 	}
@@ -63,7 +64,7 @@ func (c *counts) consecutive(successes uint64) uint64 {
 
 // empty reports whether clear would change nothing, as of the latest turn.
 func (c *counts) empty() bool {
-	return c.window.counts() == (tally{}) && c.consecutive(c.booked) == 0
+	return c.window.counts() == (tally{}) && c.row == 0
 }
 
 // at returns counts that have been turned to now, and how many calls became slow by then. Where time matters that is a
