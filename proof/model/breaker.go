@@ -4,6 +4,7 @@
 package model
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -75,7 +76,7 @@ func (m Breaker) Allow(id int) (Breaker, *seawall.OpenError) {
 	if wait := m.wait(); wait > 0 {
 		err := &seawall.OpenError{State: m.last().to, Reason: m.last().why}
 		if !m.forced() {
-			err.Until = Start().Add(m.now() + wait)
+			err.Until = Start().Add(m.now() + min(wait, math.MaxInt64-m.now())) // At the latest when time ends.
 		}
 		if notesRejection || m.last().to == seawall.HalfOpen {
 			m = m.note()
