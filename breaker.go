@@ -27,18 +27,15 @@ type Breaker struct {
 
 	mu      sync.Mutex    // guards the fields below, and is never held while code of the user's runs
 	now     time.Duration // the latest noted reading of the clock, as elapsed time
-	since   time.Time     // when the current generation began
 	counts  counts        // while closed
-	probes  probes        // while half-open
+	probes  *probes       // while half-open
 	opening opening       // the latest
 	opens   int           // openings since last closed
 	totals  totals        // without the successes of the current generation, which has them
-	history []Change
+	history []Change      // the last one is the edge that began the current generation
 	changed chan struct{} // closed with the next edge or free place, nil if nobody waits for that
 
 	rejected, wouldReject atomic.Uint64 // counted without the lock
-
-	events outbox // has a lock of its own
 }
 
 // NewBreaker returns a closed Breaker with the given options; the README has a table of them. The name, which may
@@ -56,10 +53,9 @@ func NewBreaker(name string, opts ...BreakerOption) (*Breaker, error) {
 		base:       config.clock.Now(),
 		systemTime: config.clock == systemClock{},
 		counts:     newCounts(&config),
-		events:     outbox{hooks: config.hooks},
 	}
 	b.mode.Store(int64(config.Mode))
-	b.beginLocked(&generation{state: Closed}, b.base)
+	b.beginLocked(&generation{state: Closed})
 	return b, nil
 }
 
@@ -93,7 +89,7 @@ func (b *Breaker) Do(ctx context.Context, fn func(context.Context) error) (err e
 // ended, from any goroutine; only the first time counts. ctx is the one that the classifier will look at.
 //
 // A probe whose done is never called loses its place after the probe timeout. A call of a closed breaker whose done
-// is never called just is not counted.
+// is never called is not counted, or counts as slow if there is a threshold.
 //
 // Allow panics if ctx is nil, and on a Breaker that was not made by NewBreaker.
 func (b *Breaker) Allow(ctx context.Context) (done func(error), err error) {
@@ -126,12 +122,18 @@ func (b *Breaker) Wait(ctx context.Context) (done func(error), err error) {
 		if rejection == nil || b.observes() {
 			return b.doneFunc(ctx, t), nil
 		}
-		if wait := rejection.RetryAfter(); wait > 0 {
-			select {
-			case <-changed:
-			case <-b.config.clock.After(wait):
-			case <-ctx.Done():
+		var over <-chan time.Time // Forced open ends by an edge alone.
+		if !rejection.Until.IsZero() {
+			wait := rejection.RetryAfter()
+			if wait == 0 {
+				continue
 			}
+			over = b.config.clock.After(wait)
+		}
+		select {
+		case <-changed:
+		case <-over:
+		case <-ctx.Done():
 		}
 	}
 }

@@ -43,13 +43,14 @@ func (b *Breaker) try(ctx context.Context) (ticket, *OpenError, error) {
 	return t, rejection, nil
 }
 
-// observes reports whether a call that was to be turned away runs all the same, and counts it if so.
+// observes reports whether a call that was to be turned away runs all the same, and counts it if so. If the breaker has
+// been switched off meanwhile it runs too, and nothing counts.
 func (b *Breaker) observes() bool {
-	if Mode(b.mode.Load()) != Observe {
-		return false
+	mode := Mode(b.mode.Load())
+	if mode == Observe {
+		b.wouldReject.Add(1)
 	}
-	b.wouldReject.Add(1)
-	return true
+	return mode != Enforce
 }
 
 // refuseDone turns a call away whose context is done, unless the breaker only observes.
@@ -79,6 +80,9 @@ func (b *Breaker) admit(g *generation) (ticket, *OpenError, *aftermath) {
 // admitLocked decides about a call that may change the state. The edge from open to half-open and the admission of the
 // first probe are one step.
 func (b *Breaker) admitLocked(now time.Duration) (ticket, *OpenError, *aftermath) {
+	if b.current.Load().off { // Since this call looked.
+		return ticket{}, nil, nil
+	}
 	after := b.openForSlowCallsLocked(now)
 	if wait := b.retryAfterLocked(now); wait > 0 {
 		return ticket{}, b.rejectionLocked(now, wait), after
@@ -102,10 +106,8 @@ func (b *Breaker) openForSlowCallsLocked(now time.Duration) *aftermath {
 	g := b.current.Load()
 	switch g.state {
 	case Closed:
-		b.turnLocked(g, now)
-		if b.counts.unjudged {
-			return b.judgeLocked(slowCall())
-		}
+		b.turnLocked(g, now, g.successes.Load())
+		return b.judgeSlowLocked()
 	case HalfOpen:
 		if p, slow := b.probes.slow(b.config.SlowCallThreshold, now); slow {
 			g.slow = p.id
@@ -220,31 +222,41 @@ func (b *Breaker) succeed(g *generation) {
 		}
 	}
 	if !g.succeed() {
-		b.late()
+		b.succeedLate(g)
 	}
 }
 
+// turn brings the window to now, for a success that found the current bucket ended.
 func (b *Breaker) turn(g *generation, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if g == b.current.Load() {
-		b.turnLocked(g, now)
+		b.turnLocked(g, now, g.successes.Load())
 	}
 }
 
-func (b *Breaker) late() {
+// succeedLate counts a success that found its generation sealed: as such if the count was only halted, else as late.
+func (b *Breaker) succeedLate(g *generation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.totals.late++
+	if g != b.current.Load() {
+		b.totals.late++
+	} else {
+		g.succeed()
+	}
 }
 
 // turnLocked brings the counts of a closed breaker to now.
-func (b *Breaker) turnLocked(g *generation, now time.Duration) {
-	b.totals.slow(b.counts.turn(now, g.successes.Load()))
+func (b *Breaker) turnLocked(g *generation, now time.Duration, successes uint64) {
+	b.totals.slow(b.counts.turn(now, successes))
 	if end := int64(b.counts.window.end()); end != g.bucketEnd.Load() {
 		g.bucketEnd.Store(end)
 	}
 }
+
+// haltLocked is turnLocked for a decision. No success can come between the counts it is made on and the edge it makes:
+// one that tries finds the count sealed and waits for the lock. If there is no edge, unseal goes on.
+func (b *Breaker) haltLocked(g *generation, now time.Duration) { b.turnLocked(g, now, g.seal()) }
 
 // book counts a result under the lock.
 func (b *Breaker) book(t ticket, v verdict) *aftermath {
@@ -271,14 +283,13 @@ func (b *Breaker) bookLateLocked(t ticket) {
 }
 
 func (b *Breaker) bookCallLocked(g *generation, start time.Duration, v verdict) *aftermath {
-	threshold := b.config.SlowCallThreshold
-	if v.outcome == Failure || threshold > 0 {
+	if threshold := b.config.SlowCallThreshold; threshold > 0 {
 		now := b.noteLocked()
-		b.turnLocked(g, now)
+		b.turnLocked(g, now, g.successes.Load())
 		if !b.counts.running.end(start) { // It was counted when it became slow.
-			return nil
+			return b.judgeSlowLocked()
 		}
-		if threshold > 0 && now-start >= threshold {
+		if now-start >= threshold {
 			v = slowCall()
 		}
 	}
@@ -288,11 +299,23 @@ func (b *Breaker) bookCallLocked(g *generation, start time.Duration, v verdict) 
 	case Ignored: // Says nothing, so it is no call to the window either.
 		b.totals.ignored++
 	case Failure:
-		b.totals.fail(v)
-		b.counts.fail(g.successes.Load(), v.tally())
-		return b.judgeLocked(v)
+		return b.bookFailureLocked(g, v)
 	}
 	return nil
+}
+
+func (b *Breaker) bookFailureLocked(g *generation, v verdict) *aftermath {
+	if g.plain { // Else the reading has been noted.
+		b.noteLocked()
+	}
+	b.haltLocked(g, b.now)
+	b.totals.fail(v)
+	b.counts.fail(v.tally())
+	after := b.judgeLocked(v)
+	if after == nil {
+		g.unseal(b.counts.booked)
+	}
+	return after
 }
 
 // judgeLocked opens the breaker if a rule is met. It is asked after failures only, for no success opens a breaker.
@@ -307,6 +330,14 @@ func (b *Breaker) judgeLocked(v verdict) *aftermath {
 	default:
 		return nil
 	}
+}
+
+// judgeSlowLocked is judgeLocked for calls that became slow while they ran, if no rule has been asked about them.
+func (b *Breaker) judgeSlowLocked() *aftermath {
+	if !b.counts.unjudged {
+		return nil
+	}
+	return b.judgeLocked(slowCall())
 }
 
 func (b *Breaker) bookProbeLocked(g *generation, p probe, v verdict) *aftermath {

@@ -45,7 +45,9 @@ func (b *Breaker) elapsed() time.Duration {
 // a wall clock may have been set since the base was taken.
 func (b *Breaker) instantAt(t time.Duration) time.Time {
 	now := b.config.clock.Now()
-	return now.Add(t - b.sinceBase(now))
+	return now.Add(t).Add(-b.sinceBase(now)) // In two steps: their difference may be too long for a Duration.
 }
 
-func (b *Breaker) sinceBase(t time.Time) time.Duration { return min(t.Sub(b.base), latest) }
+func (b *Breaker) sinceBase(t time.Time) time.Duration {
+	return max(-latest, min(t.Sub(b.base), latest))
+}

@@ -7,12 +7,11 @@ import "time"
 type counts struct {
 	window window
 	timed  bool   // successes are told as they happen; else nobody has to know when that was
-	booked uint64 // how many of the successes the window has; all of them right after turn
-	row    uint64 // failures with no success between them
-	rowEnd uint64 // successes when the latest of them was counted
+	booked uint64 // how many of the successes are in here: all of them as of the latest turn
+	row    uint64 // failures with no success between them, as of the latest turn
 
-	running  slowCalls
-	unjudged bool // calls became slow, and no rule has been asked since
+	running  *slowCalls // nil if calls can't become slow
+	unjudged bool       // calls became slow, and no rule has been asked since
 }
 
 func newCounts(c *breakerConfig) counts {
@@ -26,18 +25,20 @@ func newCounts(c *breakerConfig) counts {
 	return n
 }
 
-// turn brings the window to now and returns how many calls became slow by then. Timed successes since the last turn
+// turn brings the counts to now and returns how many calls became slow by then. Timed successes since the last turn
 // came before the window's current bucket ended, so they belong there; the others count as of now.
 func (c *counts) turn(now time.Duration, successes uint64) (slow uint64) {
 	fresh := tally{calls: successes - c.booked}
 	c.booked = successes
-	c.row, c.rowEnd = c.consecutive(successes), successes
+	if fresh.calls > 0 { // A success does not end the row by itself: that would be a second word to write.
+		c.row = 0
+	}
 	if c.timed {
 		c.window.book(fresh)
 	}
 	c.running.ripen(now, func(at time.Duration, calls uint64) {
 		c.window.turn(at)
-		c.fail(successes, tally{calls: calls, failures: calls, slow: calls})
+		c.fail(tally{calls: calls, failures: calls, slow: calls})
 		c.unjudged = true
 		slow += calls
 	})
@@ -48,18 +49,10 @@ func (c *counts) turn(now time.Duration, successes uint64) (slow uint64) {
 	return slow
 }
 
-// fail counts failures as of the latest turn. A success does not end the row by itself, for that would be a second
-// word to write: the next failure sees that there were some.
-func (c *counts) fail(successes uint64, t tally) {
+// fail counts failures as of the latest turn.
+func (c *counts) fail(t tally) {
 	c.window.book(t)
-	c.row, c.rowEnd = c.consecutive(successes)+t.failures, successes
-}
-
-func (c *counts) consecutive(successes uint64) uint64 {
-	if c.rowEnd != successes {
-		return 0
-	}
-	return c.row
+	c.row += t.failures
 }
 
 // empty reports whether clear would change nothing, as of the latest turn.
@@ -83,5 +76,5 @@ func (c *counts) clear(now time.Duration) {
 	c.window.turn(now)
 	c.window.clear()
 	c.running.clear()
-	c.booked, c.row, c.rowEnd, c.unjudged = 0, 0, 0, false
+	c.booked, c.row, c.unjudged = 0, 0, false
 }

@@ -26,6 +26,7 @@ func (b *Breaker) switchMode(m Mode) *aftermath {
 	defer b.mu.Unlock()
 	was := Mode(b.mode.Swap(int64(m)))
 	if was == m || was != Off && m != Off {
+		b.wakeLocked() // Who waits for a place needs none in Observe.
 		return nil
 	}
 	return b.interfereLocked(ReasonModeChanged)
@@ -34,8 +35,9 @@ func (b *Breaker) switchMode(m Mode) *aftermath {
 func (b *Breaker) interfereLocked(why Reason) *aftermath {
 	g, now := b.current.Load(), b.noteLocked()
 	if g.state == Closed {
-		b.turnLocked(g, now)
+		b.haltLocked(g, now)
 		if why == ReasonReset && b.counts.empty() {
+			g.unseal(b.counts.booked)
 			return nil
 		}
 	}
@@ -43,7 +45,7 @@ func (b *Breaker) interfereLocked(why Reason) *aftermath {
 }
 
 // edgeLocked takes the breaker to its next state. It is the one door: no other code replaces the generation, and every
-// edge makes one event. The counts of a closed breaker have been brought to now.
+// edge makes one event. A closed breaker has been halted.
 func (b *Breaker) edgeLocked(why Reason, counts tally, v verdict) *aftermath {
 	from := b.current.Load()
 	to, ok := next(from.state, from.forced(), why)
@@ -62,32 +64,34 @@ func (b *Breaker) edgeLocked(why Reason, counts tally, v verdict) *aftermath {
 		b.totals.opens++
 		after.trip = b.openLocked(g, v)
 	case HalfOpen:
-		b.probes = probes{max: b.config.Probes, timeout: b.probeTimeoutLocked()}
+		b.probes = &probes{max: b.config.Probes, timeout: b.probeTimeoutLocked()}
 	}
-	at := b.instantAt(b.now)
-	b.beginLocked(g, at)
+	b.beginLocked(g)
 	change := StateChange{
-		Name: b.name, From: from.state, To: to, Reason: why, At: at, Generation: g.number, Err: v.err,
+		Name: b.name, From: from.state, To: to, Reason: why, At: b.instantAt(b.now), Generation: g.number, Err: v.err,
 		Calls: counts.calls, Failures: counts.failures, SlowCalls: counts.slow,
 	}
 	b.recordLocked(change)
-	after.message = b.events.put(change, after.trip != nil)
+	after.message = b.config.events.put(change, after.trip != nil)
 	return after
 }
 
 // retireLocked ends a generation. That comes before the next one is to be seen: whoever has seen that finds the result
 // of an older call late.
 func (b *Breaker) retireLocked(g *generation) {
-	b.totals.successes += g.seal()
-	b.totals.spent[g.state] += b.now - g.since
+	successes := g.seal()
 	if g.state == Closed {
-		g.slow = b.counts.running.next
+		successes = b.counts.booked
+		if b.counts.running != nil {
+			g.slow = b.counts.running.next
+		}
 	}
+	b.totals.successes += successes
+	b.totals.spent[g.state] += b.now - g.since
 }
 
 // beginLocked admits calls to g from now on.
-func (b *Breaker) beginLocked(g *generation, at time.Time) {
-	b.since = at
+func (b *Breaker) beginLocked(g *generation) {
 	g.off = Mode(b.mode.Load()) == Off
 	g.plain = g.state == Closed && !g.off && b.config.SlowCallThreshold == 0
 	g.bucketEnd.Store(int64(b.counts.window.end()))
@@ -166,9 +170,9 @@ func (b *Breaker) follow(after *aftermath) {
 	if after == nil {
 		return
 	}
-	defer b.events.deliver()
+	defer b.config.events.deliver()
 	if after.trip != nil {
-		defer b.events.release(after.message)
+		defer b.config.events.release(after.message)
 		b.setCooldown(after.generation, b.config.cooldown(*after.trip))
 	}
 }
@@ -193,6 +197,7 @@ func (b *Breaker) setCooldown(g *generation, d time.Duration) {
 	if d > 0 && g == b.current.Load() {
 		b.opening.cooldown = d
 		b.setRejectionLocked(g)
+		b.wakeLocked()
 	}
 }
 

@@ -3,7 +3,8 @@ package seawall
 import "sync"
 
 // outbox brings state changes to the hooks: each once, in order, one at a time, and under no lock. There is no
-// goroutine for it; whoever made a change calls deliver after unlocking, and delivers what is there.
+// goroutine for it; whoever made a change calls deliver after unlocking, and delivers what is there. A nil outbox has
+// no hooks.
 type outbox struct {
 	hooks []func(StateChange) // set once
 
@@ -19,9 +20,18 @@ type message struct {
 	held   bool // not to be delivered yet, nor anything behind it
 }
 
+// with returns o with one more hook; o may be nil.
+func (o *outbox) with(hook func(StateChange)) *outbox {
+	if o == nil {
+		o = new(outbox)
+	}
+	o.hooks = append(o.hooks, hook)
+	return o
+}
+
 // put queues a change. A held one stays, with all that come after it, until release.
 func (o *outbox) put(change StateChange, held bool) *message {
-	if len(o.hooks) == 0 {
+	if o == nil {
 		return nil
 	}
 	m := &message{change: change, held: held}
@@ -32,7 +42,7 @@ func (o *outbox) put(change StateChange, held bool) *message {
 }
 
 func (o *outbox) release(m *message) {
-	if m == nil {
+	if o == nil {
 		return
 	}
 	o.mu.Lock()
@@ -43,7 +53,7 @@ func (o *outbox) release(m *message) {
 // deliver calls the hooks with all that is queued. If a hook is running already, also one further up this very call
 // stack, its goroutine goes on with the rest.
 func (o *outbox) deliver() {
-	for o.deliverOne() {
+	for o != nil && o.deliverOne() {
 	}
 }
 

@@ -43,8 +43,11 @@ const sealed = 1 << 63
 // atomic add decides that, so no success is ever lost between the two.
 func (g *generation) succeed() bool { return g.successes.Add(1)&sealed == 0 }
 
-// seal ends the count of successes and returns it.
+// seal ends the count of successes, or halts it, and returns it.
 func (g *generation) seal() uint64 { return g.successes.Or(sealed) }
+
+// unseal goes on counting from what seal returned. Those who came in between were refused, and come again.
+func (g *generation) unseal(successes uint64) { g.successes.Store(successes) }
 
 // forced reports whether this is the open state that only Reset leaves.
 func (g *generation) forced() bool { return g.reason == ReasonForced }

@@ -89,7 +89,7 @@ func WithSlowCallThreshold(d time.Duration) BreakerOption {
 // [WithCountWindow].
 func WithWindow(d time.Duration, buckets int) BreakerOption {
 	return breakerOption(func(c *breakerConfig) error {
-		c.Window, c.Buckets, c.timeWindow = d, buckets, true
+		c.Window, c.Buckets = d, buckets
 		var errs []error
 		if buckets < 1 || buckets > maxBuckets {
 			errs = append(errs, outOfRange("WithWindow", "buckets", buckets, "from 1 to 1000"))
@@ -102,8 +102,9 @@ func WithWindow(d time.Duration, buckets int) BreakerOption {
 }
 
 // WithCountWindow makes the failure rate that of the last n calls, whenever they were, in place of the time window.
-// It takes up to n bytes. A failure rate whose minCalls are more than n is never reached.
-// Default: the time window. Range: from 1 to 1<<20. Not together with [WithWindow].
+// It takes up to n bytes. If n is less than the 20 calls that the default rate needs, that rate is asked of n calls.
+// Default: the time window. Range: from 1 to 1<<20, and at least the minCalls of a [WithFailureRate] that is given. Not
+// together with [WithWindow].
 func WithCountWindow(n int) BreakerOption {
 	return breakerOption(func(c *breakerConfig) error {
 		c.CountWindow = n
@@ -221,7 +222,7 @@ func WithClassifier(f func(ctx context.Context, err error) Outcome) BreakerOptio
 // Default: none. Range: not nil.
 func WithOnStateChange(f func(StateChange)) BreakerOption {
 	return breakerOption(func(c *breakerConfig) error {
-		c.hooks = append(c.hooks, f)
+		c.events = c.events.with(f)
 		return notNil("WithOnStateChange", f == nil)
 	})
 }
@@ -291,17 +292,15 @@ func (o clockOption) check() error {
 // breakerConfig is all that the options decide: what can be shown, and the functions.
 type breakerConfig struct {
 	Settings
-	timeWindow bool // WithWindow was given
-	clock      Clock
-	classify   func(context.Context, error) Outcome
-	cooldown   func(Trip) time.Duration // nil: Cooldown and Backoff decide
-	hooks      []func(StateChange)
+	clock    Clock
+	classify func(context.Context, error) Outcome
+	cooldown func(Trip) time.Duration // nil: Cooldown and Backoff decide
+	events   *outbox                  // nil: nobody wants to know
 }
 
 func newBreakerConfig(opts []BreakerOption) (breakerConfig, error) {
 	c := breakerConfig{
 		Settings: Settings{
-			Window: 10 * time.Second, Buckets: 10,
 			Cooldown: 5 * time.Second, MaxRetryAfter: time.Minute,
 			Probes: 1, ProbeSuccesses: 1,
 		},
@@ -316,21 +315,20 @@ func newBreakerConfig(opts []BreakerOption) (breakerConfig, error) {
 			errs = append(errs, err)
 		}
 	}
-	if c.MinCalls == 0 && c.ConsecutiveFailures == 0 {
-		c.FailureRate, c.MinCalls, c.ConsecutiveFailures = 0.5, 20, 10
-	}
 	errs = append(errs, c.conflicts())
-	if c.CountWindow > 0 {
-		c.Window, c.Buckets = 0, 0
-	}
+	c.setDefaults()
 	return c, errors.Join(errs...)
 }
 
 // conflicts reports what is wrong between options that are right each for itself.
 func (c *breakerConfig) conflicts() error {
 	var errs []error
-	if c.timeWindow && c.CountWindow != 0 {
+	if c.Window != 0 && c.CountWindow != 0 {
 		errs = append(errs, errors.New("seawall: WithWindow and WithCountWindow: only one of them may be given"))
+	}
+	if c.CountWindow > 0 && c.MinCalls > c.CountWindow {
+		errs = append(errs, outOfRange("WithCountWindow", "n", c.CountWindow,
+			fmt.Sprintf("at least the minCalls of %d of WithFailureRate", c.MinCalls)))
 	}
 	if c.Backoff != 0 && c.cooldown != nil {
 		errs = append(errs, errors.New("seawall: WithBackoff and WithCooldownFunc: only one of them may be given"))
@@ -339,6 +337,19 @@ func (c *breakerConfig) conflicts() error {
 		errs = append(errs, outOfRange("WithBackoff", "max", c.Backoff, fmt.Sprintf("at least the cooldown of %v", c.Cooldown)))
 	}
 	return errors.Join(errs...)
+}
+
+// setDefaults fills in what depends on which options were given.
+func (c *breakerConfig) setDefaults() {
+	if c.Window == 0 && c.CountWindow == 0 {
+		c.Window, c.Buckets = 10*time.Second, 10
+	}
+	if c.MinCalls == 0 && c.ConsecutiveFailures == 0 {
+		c.FailureRate, c.MinCalls, c.ConsecutiveFailures = 0.5, 20, 10
+		if c.CountWindow > 0 {
+			c.MinCalls = min(c.MinCalls, c.CountWindow)
+		}
+	}
 }
 
 // cooldownOf returns how long the n-th opening in a row lasts. It compares before it doubles, so nothing overflows.

@@ -11,7 +11,7 @@ import (
 //
 // Time that is passed in must not run back.
 type slowCalls struct {
-	threshold time.Duration // 0: there are no slow calls
+	threshold time.Duration
 	width     time.Duration
 	running   []uint64 // by slot number, modulo the length
 
@@ -21,19 +21,22 @@ type slowCalls struct {
 	start  time.Duration // where that slot starts
 }
 
-func newSlowCalls(threshold time.Duration) slowCalls {
+// newSlowCalls returns nil, which finds nothing, for a threshold of 0.
+func newSlowCalls(threshold time.Duration) *slowCalls {
 	if threshold == 0 {
-		return slowCalls{}
+		return nil
 	}
 	width := max(1, threshold/8)
 	// Between the first slot that is not slow yet and the one that now lies in, both included.
 	slots := int(threshold/width) + 2
-	return slowCalls{threshold: threshold, width: width, running: make([]uint64, slots), ripeAt: later(width-1, threshold)}
+	s := &slowCalls{threshold: threshold, width: width, running: make([]uint64, slots)}
+	s.ripeAt = s.ripens(0)
+	return s
 }
 
 // begin counts a call that begins at now, after ripen(now).
 func (s *slowCalls) begin(now time.Duration) {
-	if s.threshold == 0 {
+	if s == nil {
 		return
 	}
 	if now-s.start >= s.width { // Mostly it is the same slot as before, and there is no need to divide.
@@ -46,7 +49,7 @@ func (s *slowCalls) begin(now time.Duration) {
 // end forgets a call that has ended. It reports false if ripen had the call.
 func (s *slowCalls) end(start time.Duration) bool {
 	switch {
-	case s.threshold == 0:
+	case s == nil:
 		return true
 	case start < time.Duration(s.next)*s.width:
 		return false
@@ -61,32 +64,43 @@ func (s *slowCalls) end(start time.Duration) bool {
 // ripen calls book for the slots that have become slow by now, in order, with the instant and how many calls of that
 // slot are still running.
 func (s *slowCalls) ripen(now time.Duration, book func(at time.Duration, calls uint64)) {
-	if s.threshold == 0 || now < s.ripeAt {
+	if s == nil || now < s.ripeAt {
 		return
 	}
-	end := s.number(now - s.threshold + 1) // The last instant of the slots before this one was threshold ago or earlier.
+	end := s.number(now + 1 - s.threshold) // The last instant of the slots before this one is threshold ago, or more.
 	for n := s.next; n < s.next+min(end-s.next, int64(len(s.running))); n++ {
 		if calls := &s.running[s.place(n)]; *calls > 0 {
-			book(time.Duration(n+1)*s.width-1+s.threshold, *calls)
+			book(s.ripens(n), *calls)
 			*calls = 0
 		}
 	}
-	s.next = end
-	s.ripeAt = later(time.Duration(end+1)*s.width-1, s.threshold)
+	s.next, s.ripeAt = end, s.ripens(end)
 }
 
 // before reports whether a call that began at start lies in a slot before that with number n.
 func (s *slowCalls) before(start time.Duration, n int64) bool {
-	return s.threshold > 0 && s.number(start) < n
+	return s != nil && start < time.Duration(n)*s.width
 }
 
 // clear forgets all running calls. What ripen had stays known.
-func (s *slowCalls) clear() { clear(s.running) }
+func (s *slowCalls) clear() {
+	if s != nil {
+		clear(s.running)
+	}
+}
 
-func (s *slowCalls) clone() slowCalls {
+func (s *slowCalls) clone() *slowCalls {
+	if s == nil {
+		return nil
+	}
 	c := *s
 	c.running = slices.Clone(s.running)
-	return c
+	return &c
+}
+
+// ripens returns when the slot of this number becomes slow.
+func (s *slowCalls) ripens(n int64) time.Duration {
+	return later(time.Duration(n+1)*s.width-1, s.threshold)
 }
 
 func (s *slowCalls) number(t time.Duration) int64 { return int64(t / s.width) }

@@ -99,7 +99,7 @@ type Snapshot struct {
 	Totals Totals `json:"totals"`
 }
 
-// Totals are counts over a [Breaker]'s whole life; they never fall. Of the calls that ran and have ended, each is
+// Totals are counts over a [Breaker]'s whole life; they never fall, except the times if a [Clock] steps back. Of the calls that ran and have ended, each is
 // one of Successes, Failures, Ignored, Late and WouldReject.
 type Totals struct {
 	Successes   uint64 `json:"successes"`
@@ -145,6 +145,13 @@ func (b *Breaker) Settings() Settings {
 	return b.config.Settings
 }
 
+func (b *Breaker) sinceLocked() time.Time {
+	if len(b.history) == 0 {
+		return b.base
+	}
+	return b.history[len(b.history)-1].At
+}
+
 // History returns the last 16 state changes, oldest first.
 func (b *Breaker) History() []Change {
 	b.mustBeMade()
@@ -166,7 +173,7 @@ func (b *Breaker) Snapshot() Snapshot {
 		Mode:       b.Mode(),
 		Forced:     g.forced(),
 		Generation: g.number,
-		Since:      b.since,
+		Since:      b.sinceLocked(),
 		Reason:     g.reason,
 		RetryAfter: b.retryAfterLocked(now),
 	}
@@ -177,7 +184,7 @@ func (b *Breaker) Snapshot() Snapshot {
 		t.slow(slow)
 		window := counts.window.counts()
 		s.Calls, s.Failures, s.SlowCalls, s.FailureRate = window.calls, window.failures, window.slow, window.rate()
-		s.ConsecutiveFailures = counts.consecutive(successes)
+		s.ConsecutiveFailures = counts.row
 	case HalfOpen:
 		s.ProbesInFlight, s.ProbeSuccesses = b.probes.held(now), int(successes)
 	case Open: // Nothing runs that counts.
