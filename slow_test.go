@@ -61,20 +61,20 @@ func TestSlowCallsAreFoundInTime(t *testing.T) {
 			assert.GreaterOrEqual(t, tt.found-tt.start, tt.threshold, "a row that is early")
 			assert.LessOrEqual(t, tt.found-tt.start-tt.threshold, tt.threshold/8, "a row that is late")
 			calls := newSlowCalls(tt.threshold)
-			beginAt(&calls, tt.start)
+			beginAt(calls, tt.start)
 			before := calls.clone()
-			_, n := ripened(&calls, min(tt.found-1, latest))
+			_, n := ripened(calls, min(tt.found-1, latest))
 			assert.Zero(t, n, "1 ns before")
 			assert.True(t, before.end(tt.start), "it ends before it is slow")
 
 			if tt.found > latest { // Time ends before.
 				return
 			}
-			at, n := ripened(&calls, tt.found)
+			at, n := ripened(calls, tt.found)
 			assert.Equal(t, []time.Duration{tt.found}, at)
 			assert.EqualValues(t, 1, n)
 			assert.False(t, calls.end(tt.start), "it ends after it was found")
-			_, n = ripened(&calls, latest)
+			_, n = ripened(calls, latest)
 			assert.Zero(t, n, "found twice")
 		})
 	}
@@ -85,29 +85,30 @@ func TestSlowCallsAreFoundInOrder(t *testing.T) {
 	s := newSlowCalls(8 * time.Second)
 	for i := range 9 {
 		for range i + 1 {
-			beginAt(&s, time.Duration(i)*time.Second+time.Duration(i)*time.Millisecond)
+			beginAt(s, time.Duration(i)*time.Second+time.Duration(i)*time.Millisecond)
 		}
 	}
-	at, calls := ripened(&s, 17*time.Second-2)
+	at, calls := ripened(s, 17*time.Second-2)
 	want := make([]time.Duration, 8)
 	for i := range want {
 		want[i] = time.Duration(9+i)*time.Second - 1
 	}
 	assert.Equal(t, want, at)
 	assert.EqualValues(t, 1+2+3+4+5+6+7+8, calls)
-	_, calls = ripened(&s, 17*time.Second-1)
+	_, calls = ripened(s, 17*time.Second-1)
 	assert.EqualValues(t, 9, calls)
 }
 
 // Without a threshold no call is ever slow, and nothing is kept.
 func TestSlowCallsWithoutThreshold(t *testing.T) {
 	s := newSlowCalls(0)
-	beginAt(&s, 0)
-	_, calls := ripened(&s, latest)
+	beginAt(s, 0)
+	_, calls := ripened(s, latest)
 	assert.Zero(t, calls)
 	assert.True(t, s.end(0))
 	assert.False(t, s.before(0, math.MaxInt64))
-	assert.Empty(t, s.running)
+	assert.Nil(t, s.clone())
+	s.clear()
 }
 
 // However many calls run, they take one number for each slot, and there are few of those.
@@ -120,7 +121,7 @@ func TestSlowCallsTakeLittleMemory(t *testing.T) {
 	now := time.Duration(0)
 	assert.Zero(t, testing.AllocsPerRun(10_000, func() {
 		now += time.Millisecond
-		beginAt(&s, now)
+		beginAt(s, now)
 	}))
 }
 
@@ -128,9 +129,9 @@ func TestSlowCallsTakeLittleMemory(t *testing.T) {
 func TestSlowCallsPassAGapInConstantTime(t *testing.T) {
 	s := newSlowCalls(1)
 	for i := range 300 {
-		beginAt(&s, time.Duration(i)*(latest/300))
+		beginAt(s, time.Duration(i)*(latest/300))
 	}
-	_, calls := ripened(&s, latest)
+	_, calls := ripened(s, latest)
 	assert.EqualValues(t, 1, calls)
 }
 
@@ -178,7 +179,7 @@ func TestSlowCallsMatchNaiveModel(t *testing.T) {
 type slowModel struct {
 	t     *testing.T
 	naive naiveCalls
-	calls slowCalls
+	calls *slowCalls
 	now   time.Duration
 	story strings.Builder
 }
@@ -202,7 +203,7 @@ func (m *slowModel) step(random *rand.Rand) {
 		m.story.WriteString(" clear")
 	case k == 11:
 		c := m.calls.clone()
-		ripened(&c, later(m.now, d))
+		ripened(c, later(m.now, d))
 		c.begin(min(latest, later(m.now, d)))
 		m.story.WriteString(" clone")
 	default:
