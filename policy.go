@@ -3,6 +3,7 @@ package seawall
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -37,6 +38,9 @@ func (p PolicyFunc) Do(ctx context.Context, fn func(context.Context) error) erro
 // open circuit ends the whole loop and a retried call counts as one result; the timeout is inside of the bulkhead,
 // so that waiting for a slot is not taken for time of the dependency.
 //
+// The policies that are in it can be asked for by a method Policies() []Policy, for those who look into a Policy, such as
+// exporters of metrics.
+//
 // Chain panics if a policy is nil.
 func Chain(policies ...Policy) Policy {
 	flat := make([]Policy, 0, len(policies))
@@ -56,6 +60,9 @@ func Chain(policies ...Policy) Policy {
 // chain is a list of policies, outermost first. Its Do is a plain recursion whose frames are the callers' own: nothing
 // is shared between calls, or between several runs of one fn.
 type chain struct{ policies []Policy }
+
+// Policies returns the policies of the chain, outermost first.
+func (c *chain) Policies() []Policy { return slices.Clone(c.policies) }
 
 func (c *chain) Do(ctx context.Context, fn func(context.Context) error) error {
 	checkCall(ctx, fn)
