@@ -46,7 +46,7 @@ func TestRegressionSnapshotOfACountWindowBesideSuccesses(t *testing.T) {
 	ctx := context.Background()
 	const failures, successes = 1000, 500
 	for range scaled(100, 1000) {
-		b := seawall.Must(seawall.NewBreaker("", seawall.WithFailureRate(1, 1<<20), seawall.WithCountWindow(failures)))
+		b := seawall.Must(seawall.NewBreaker("", seawall.WithConsecutiveFailures(1<<20), seawall.WithCountWindow(failures)))
 		for range failures {
 			_ = b.Do(ctx, boom)
 		}

@@ -226,50 +226,82 @@ func (c *spyClock) Now() time.Time {
 	return t
 }
 
-// I17: every decision that changes something looks at the clock under the lock, so that nothing comes between the look
-// and the decision. It may look before that too. While the clock answers its last look, somebody else asks for a
-// Snapshot: he must have to wait.
-func TestSyncDecisionsReadTheClockUnderTheLock(t *testing.T) {
+// I17: what a Snapshot has shown stays true. Whenever a decision looks at the clock, a second passes and somebody else
+// asks for a Snapshot. Either he has to wait, since the look was made under the lock, or the decision must not rest on
+// it: else it would be dated before what the Snapshot showed, and totals would fall.
+func TestSyncDecisionsRestOnLooksUnderTheLock(t *testing.T) {
 	ctx := context.Background()
-	for name, decide := range map[string]func(b *seawall.Breaker, done func(error)){
-		"the first probe": func(b *seawall.Breaker, _ func(error)) { _, _ = b.Allow(ctx) },
-		"a failure":       func(_ *seawall.Breaker, done func(error)) { done(errBoom) },
-		"force open":      func(b *seawall.Breaker, _ func(error)) { b.ForceOpen() },
-		"reset":           func(b *seawall.Breaker, _ func(error)) { b.Reset() },
+	type decision struct {
+		prepare func(*testing.T, *seawall.Breaker, *spyClock)
+		decide  func(b *seawall.Breaker, done func(error))
+	}
+	nothing := func(*testing.T, *seawall.Breaker, *spyClock) {}
+	failed := func(t *testing.T, b *seawall.Breaker, _ *spyClock) {
+		t.Helper()
+		require.ErrorIs(t, b.Do(ctx, boom), errBoom)
+	}
+	cool := func(t *testing.T, b *seawall.Breaker, clock *spyClock) {
+		t.Helper()
+		trip(t, b)
+		clock.Advance(small().Cooldown)
+	}
+	halfOpen := func(t *testing.T, b *seawall.Breaker, clock *spyClock) {
+		t.Helper()
+		cool(t, b, clock)
+		_, err := b.Allow(ctx)
+		require.NoError(t, err)
+	}
+	for name, d := range map[string]decision{
+		"a success":        {nothing, func(_ *seawall.Breaker, done func(error)) { done(nil) }},
+		"a failure":        {failed, func(_ *seawall.Breaker, done func(error)) { done(errBoom) }},
+		"force open":       {nothing, func(b *seawall.Breaker, _ func(error)) { b.ForceOpen() }},
+		"reset":            {failed, func(b *seawall.Breaker, _ func(error)) { b.Reset() }},
+		"the first probe":  {cool, func(b *seawall.Breaker, _ func(error)) { _, _ = b.Allow(ctx) }},
+		"the second probe": {halfOpen, func(b *seawall.Breaker, _ func(error)) { _, _ = b.Allow(ctx) }},
+		"a failed probe": {halfOpen, func(b *seawall.Breaker, _ func(error)) {
+			if done, err := b.Allow(ctx); err == nil {
+				done(errBoom)
+			}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			prepare := func() (*spyClock, *seawall.Breaker, func(error)) {
+			shown := 0
+			for look := int64(1); ; look++ {
 				clock := &spyClock{}
 				clock.Advance(time.Hour)
 				b := newBreaker(seawall.WithClock(clock))
 				done, err := b.Allow(ctx)
 				require.NoError(t, err)
-				if name == "the first probe" {
-					trip(t, b)
-					clock.Advance(small().Cooldown)
-				}
-				return clock, b, done
-			}
-			clock, b, done := prepare()
-			before := clock.looks.Load()
-			decide(b, done)
-			looks := clock.looks.Load() - before
-			require.Positive(t, looks)
+				d.prepare(t, b, clock)
 
-			clock, b, done = prepare()
-			asked := make(chan struct{})
-			clock.spyOn = clock.looks.Load() + looks
-			clock.spy = func() {
-				id := make(chan string, 1)
-				go func() {
-					defer close(asked)
-					id <- goroutine()
-					b.Snapshot()
-				}()
-				require.True(t, blocked(<-id, asked), "a Snapshot came between the look at the clock and the decision")
+				var s seawall.Snapshot
+				asked, waited := make(chan struct{}), true
+				clock.spyOn = clock.looks.Load() + look
+				clock.spy = func() {
+					clock.Advance(time.Second)
+					id := make(chan string, 1)
+					go func() {
+						defer close(asked)
+						id <- goroutine()
+						s = b.Snapshot()
+					}()
+					waited = blocked(<-id, asked)
+				}
+				d.decide(b, done)
+				if clock.looks.Load() < clock.spyOn {
+					break
+				}
+				<-asked
+				if waited {
+					continue
+				}
+				shown++
+				now := b.Snapshot()
+				require.GreaterOrEqual(t, now.Totals.TimeClosed, s.Totals.TimeClosed)
+				require.GreaterOrEqual(t, now.Totals.TimeOpen, s.Totals.TimeOpen)
+				require.GreaterOrEqual(t, now.Totals.TimeHalfOpen, s.Totals.TimeHalfOpen)
 			}
-			decide(b, done)
-			<-asked
+			t.Logf("a Snapshot got in between at %d looks", shown)
 		})
 	}
 }

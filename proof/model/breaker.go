@@ -221,7 +221,7 @@ func (m Breaker) wait() time.Duration {
 		return m.set.Cooldown
 	case m.last().to == seawall.Open:
 		d := max(m.cooldown(), min(m.last().hint, m.set.MaxRetryAfter))
-		return max(0, d-(m.now()-m.last().at))
+		return max(0, min(d, math.MaxInt64-m.last().at)-(m.now()-m.last().at)) // At the latest until time ends.
 	case len(held) >= m.set.Probes:
 		return m.probeTimeout() - (m.now() - held[0].at)
 	}
