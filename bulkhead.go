@@ -129,9 +129,9 @@ func (b *Bulkhead) Snapshot() BulkheadSnapshot {
 // acquire takes a token. A ctx that is done wins over a free slot, and a free slot over the queue: a select of all
 // three would pick at random.
 func (b *Bulkhead) acquire(ctx context.Context) error {
-	if ctx.Err() != nil {
+	if ended := ctx.Err(); ended != nil {
 		b.cancelled.Add(1)
-		return newDoneError(ctx, b.name)
+		return newDoneError(b.name, ctx, ended)
 	}
 	select {
 	case <-b.tokens:
@@ -163,13 +163,14 @@ func (b *Bulkhead) wait(ctx context.Context) error {
 	waited := max(0, b.config.clock.Now().Sub(start))
 	b.dequeue(waited)
 
+	ended := ctx.Err()
 	switch {
-	case ctx.Err() != nil: // It may have ended at the very instant the token came: it wins all the same.
+	case ended != nil: // It may have ended at the very instant the token came: it wins all the same.
 		if token {
 			b.release()
 		}
 		b.cancelled.Add(1)
-		return b.newFullError(waited, ctx.Err(), context.Cause(ctx))
+		return b.newFullError(waited, ended, causeOf(ctx, ended))
 	case token:
 		b.admitted.Add(1)
 		return nil

@@ -33,8 +33,8 @@ func (b *Breaker) try(ctx context.Context) (ticket, *OpenError, error) {
 	if g.off {
 		return ticket{}, nil, nil
 	}
-	if ctx.Err() != nil {
-		return ticket{}, nil, b.refuseDone(ctx)
+	if ended := ctx.Err(); ended != nil {
+		return ticket{}, nil, b.refuseDone(ctx, ended)
 	}
 	t, rejection, after := b.admit(g)
 	if after != nil {
@@ -54,14 +54,14 @@ func (b *Breaker) observes() bool {
 }
 
 // refuseDone turns a call away whose context is done, unless the breaker only observes.
-func (b *Breaker) refuseDone(ctx context.Context) error {
+func (b *Breaker) refuseDone(ctx context.Context, ended error) error {
 	if b.observes() {
 		return nil
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.totals.cancelled++
-	return newDoneError(ctx, b.name)
+	b.mu.Unlock() // Before the context is asked for its cause, for that may be code of the user's.
+	return newDoneError(b.name, ctx, ended)
 }
 
 // admit decides about a call. If the breaker will be open for a while yet that needs no lock: what is read of g is true

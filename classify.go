@@ -53,7 +53,7 @@ func (m *markedError) Unwrap() error { return m.err }
 
 // judge finds the outcome of a call that returned err. All of it is code of the user's, methods of err included.
 func judge(ctx context.Context, err error, classify func(context.Context, error) Outcome) Outcome {
-	if m, ok := errors.AsType[*markedError](err); ok {
+	if m, ok := errors.AsType[*markedError](err); ok && m != nil {
 		return m.outcome
 	}
 	if errors.Is(err, ErrRejected) { // A policy further in refused; the dependency was never reached.
@@ -73,7 +73,7 @@ func retryAfter(err error) time.Duration {
 		error
 		RetryAfter() time.Duration
 	}
-	if e, ok := errors.AsType[asker](err); ok {
+	if e, ok := errors.AsType[asker](err); ok && e != nil {
 		return max(0, e.RetryAfter())
 	}
 	return 0

@@ -61,7 +61,8 @@ func (c *counts) empty() bool {
 }
 
 // at returns counts that have been turned to now, and how many calls became slow by then. Where time matters that is a
-// copy, for looking must not change what is decided later. Where it does not, to look is what gives successes a time.
+// copy, for looking must not change what is decided later. Where no rule asks for the time, to look is what gives the
+// successes one.
 func (c *counts) at(now time.Duration, successes uint64) (turned *counts, slow uint64) {
 	if c.timed {
 		d := *c

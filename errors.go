@@ -122,8 +122,17 @@ type doneError struct {
 	ended, cause error
 }
 
-func newDoneError(ctx context.Context, name string) error {
-	return &doneError{name: name, ended: ctx.Err(), cause: context.Cause(ctx)}
+// newDoneError takes the Err that the guard has seen: a context of the user's may give another one when asked again.
+func newDoneError(name string, ctx context.Context, ended error) error {
+	return &doneError{name: name, ended: ended, cause: causeOf(ctx, ended)}
+}
+
+// causeOf is context.Cause, or the Err that was seen if a context of the user's denies that there is one.
+func causeOf(ctx context.Context, ended error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return ended
 }
 
 func (e *doneError) Error() string { return named(e.name, "not run: "+e.cause.Error()) }

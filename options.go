@@ -84,7 +84,8 @@ func WithSlowCallThreshold(d time.Duration) BreakerOption {
 
 // WithWindow sets the rolling time window that the failure rate is taken from: d in all, in buckets parts. The
 // window is the current bucket and those before it, so that nothing older than d counts and everything younger than
-// d minus one bucket does. It rolls: the rate is looked at with each failure, not once in d.
+// d minus one bucket does; a bucket is d/buckets rounded down to the nanosecond. It rolls: the rate is looked at with
+// each failure, not once in d.
 // Default 10 s in 10 buckets. Range: d/buckets at least 1 ms, buckets from 1 to 1000. Not together with
 // [WithCountWindow].
 func WithWindow(d time.Duration, buckets int) BreakerOption {
