@@ -32,13 +32,17 @@ func (c *counts) turn(now time.Duration, successes uint64) (slow uint64) {
 	c.booked = successes
 	if fresh.calls > 0 { // A success does not end the row by itself: that would be a second word to write.
 		c.row = 0
+		c.running.succeed()
 	}
 	if c.timed {
 		c.window.book(fresh)
 	}
-	c.running.ripen(now, func(at time.Duration, calls uint64) {
+	c.running.ripen(now, func(at time.Duration, calls uint64, mixed bool) {
 		c.window.turn(at)
 		c.fail(tally{calls: calls, failures: calls, slow: calls})
+		if mixed { // No one knows how many of them came after the success.
+			c.row = 0
+		}
 		c.unjudged = true
 		slow += calls
 	})

@@ -19,6 +19,9 @@ type slowCalls struct {
 	ripeAt time.Duration // when it will be
 	slot   int           // place of the latest slot that a call began in
 	start  time.Duration // where that slot starts
+
+	turned    time.Duration // when ripen was called last
+	succeeded time.Duration // when the latest success came
 }
 
 // newSlowCalls returns nil, which finds nothing, for a threshold of 0.
@@ -61,16 +64,28 @@ func (s *slowCalls) end(start time.Duration) bool {
 	return true
 }
 
-// ripen calls book for the slots that have become slow by now, in order, with the instant and how many calls of that
-// slot are still running.
-func (s *slowCalls) ripen(now time.Duration, book func(at time.Duration, calls uint64)) {
-	if s == nil || now < s.ripeAt {
+// succeed notes a success as of the latest ripen.
+func (s *slowCalls) succeed() {
+	if s != nil {
+		s.succeeded = s.turned
+	}
+}
+
+// ripen calls book for the slots that have become slow by now, in order, with the instant, how many calls of that slot
+// are still running, and whether a success came while they became slow, one after another.
+func (s *slowCalls) ripen(now time.Duration, book func(at time.Duration, calls uint64, mixed bool)) {
+	if s == nil {
+		return
+	}
+	s.turned = now
+	if now < s.ripeAt {
 		return
 	}
 	end := s.number(now + 1 - s.threshold) // The last instant of the slots before this one is threshold ago, or more.
 	for n := s.next; n < s.next+min(end-s.next, int64(len(s.running))); n++ {
 		if calls := &s.running[s.place(n)]; *calls > 0 {
-			book(s.ripens(n), *calls)
+			at := s.ripens(n)
+			book(at, *calls, s.succeeded > at-s.width)
 			*calls = 0
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 // ripened is what ripen finds at now: when, and how many calls.
 func ripened(s *slowCalls, now time.Duration) (at []time.Duration, calls uint64) {
-	s.ripen(now, func(instant time.Duration, n uint64) {
+	s.ripen(now, func(instant time.Duration, n uint64, _ bool) {
 		at = append(at, instant)
 		calls += n
 	})
@@ -135,6 +135,35 @@ func TestSlowCallsPassAGapInConstantTime(t *testing.T) {
 	assert.EqualValues(t, 1, calls)
 }
 
+// A success is among the calls of a slot if it came when some of them may have been slow, and others not.
+func TestSlowCallsTellWhetherASuccessCameAmongThem(t *testing.T) {
+	for name, tt := range map[string]struct {
+		success time.Duration
+		mixed   bool
+	}{
+		"when they begin":       {8 * time.Second, false},
+		"before the first":      {16*time.Second - 1, false},
+		"with the first":        {16 * time.Second, true},
+		"1 ns before the last":  {17*time.Second - 2, true},
+		"of the slot before it": {15 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSlowCalls(8 * time.Second)
+			beginAt(s, 8*time.Second)
+			ripened(s, tt.success)
+			s.succeed()
+			found := false
+			s.ripen(time.Minute, func(at time.Duration, _ uint64, mixed bool) {
+				found = true
+				assert.Equal(t, 17*time.Second-1, at)
+				assert.Equal(t, tt.mixed, mixed)
+			})
+			assert.True(t, found)
+		})
+	}
+	newSlowCalls(0).succeed()
+}
+
 // naiveCalls knows every running call and looks at each.
 type naiveCalls struct {
 	threshold time.Duration
@@ -245,7 +274,7 @@ func (m *slowModel) look() {
 	must := m.naive.aged(m.now, later(m.naive.threshold, m.naive.threshold/8))
 	may := m.naive.aged(m.now, m.naive.threshold)
 	previous := time.Duration(-1)
-	m.calls.ripen(m.now, func(at time.Duration, calls uint64) {
+	m.calls.ripen(m.now, func(at time.Duration, calls uint64, _ bool) {
 		m.want(calls > 0, "no call of a slot was found")
 		m.want(at > previous, "found out of order")
 		m.want(at <= m.now, "found in the future")
