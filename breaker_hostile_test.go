@@ -96,6 +96,12 @@ func userFunctions() map[string]func(s *stage) []seawall.BreakerOption {
 			s.ctx = hostileContext{s.ctx, s}
 			return nil
 		},
+		"methods of a Context that is done": func(s *stage) []seawall.BreakerOption {
+			done, cancel := context.WithCancel(s.ctx)
+			cancel()
+			s.ctx = hostileContext{done, s}
+			return nil
+		},
 	}
 }
 
