@@ -35,18 +35,18 @@ func requireIdle(t *testing.T, b *seawall.Bulkhead) {
 	s := b.Snapshot()
 	require.Zero(t, s.InFlight, "in flight")
 	require.Zero(t, s.Waiting, "waiting")
-	now, cancel := context.WithTimeout(context.Background(), time.Nanosecond)
-	defer cancel()
 	var releases []func()
-	for {
-		release, err := b.Acquire(now)
-		if err != nil {
-			break
-		}
+	for range s.Limit {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		release, err := b.Acquire(ctx)
+		cancel()
+		require.NoError(t, err, "slots that are free: %d of %d", len(releases), s.Limit)
 		releases = append(releases, release)
-		require.LessOrEqual(t, len(releases), s.Limit, "more slots than the limit")
 	}
-	require.Len(t, releases, s.Limit, "slots that are free")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	_, err := b.Acquire(ctx)
+	require.ErrorIs(t, err, seawall.ErrBulkheadFull, "more slots than the limit of %d", s.Limit)
 	for _, release := range releases {
 		release()
 	}
