@@ -34,6 +34,7 @@ func methods(names string) []method {
 		{"linear", ".", "^TestLinearizable$"},
 		{"sync", ".", "^TestSync"},
 		{"fuzz", ".", "^Fuzz"}, // The seeds and the corpus.
+		{"soak", ".", "^TestSoak$"},
 	}
 	if names == "" {
 		return all
@@ -180,7 +181,7 @@ func (t table) try(tmp, patch string) (o outcome) {
 				return outcome{err: fmt.Errorf("does not build: %s", out)}
 			}
 		}
-		args := []string{"-test.run", m.tests, "-test.failfast", "-test.timeout", "60s"}
+		args := []string{"-test.run", m.tests, "-test.failfast", "-test.timeout", "40s"}
 		if m.name == "rapid" {
 			args = append(args, "-rapid.nofailfile", "-rapid.shrinktime", "10ms")
 		}
