@@ -23,7 +23,7 @@ import (
 //     failed and was then left alone is idle an hour after its last result and the end of its cooldown; one that was
 //     forced open never is;
 //   - a [Bulkhead] is idle while nothing runs and nothing waits;
-//   - a [Chain] is idle if all its policies are;
+//   - a [Chain], or another policy that tells its parts by a method Policies() []Policy, is idle if all of them are;
 //   - a policy of another type says so itself by a method Idle() bool, which may call the Group. Without it, it is
 //     idle unless it is in use.
 //
@@ -520,6 +520,8 @@ func idle(p Policy) bool {
 		return p.Idle()
 	case interface{ idle() bool }: // Ours, and types that embed them.
 		return p.idle()
+	case interface{ Policies() []Policy }: // A Chain, or what tells its parts like one.
+		return !slices.ContainsFunc(p.Policies(), func(part Policy) bool { return !idle(part) })
 	default:
 		return true
 	}
@@ -549,13 +551,4 @@ func (b *Breaker) failingLocked(g *generation, now time.Duration) bool {
 func (b *Bulkhead) idle() bool {
 	s := b.Snapshot()
 	return s.InFlight == 0 && s.Waiting == 0
-}
-
-func (c *chain) idle() bool {
-	for _, p := range c.policies {
-		if !idle(p) {
-			return false
-		}
-	}
-	return true
 }
