@@ -387,6 +387,10 @@ func TestCooldownFuncThatIsSlow(t *testing.T) {
 		require.ErrorIs(t, <-tripped, errBoom)
 		assert.Equal(t, time.Second, wantRejected(t, b).RetryAfter())
 		assert.Equal(t, []string{edgeTripped, edgeCooled, edgeReopened}, j.edges())
+		clk.Advance(time.Second)
+		_, err := b.Allow(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, time.Second, wantRejected(t, b).RetryAfter(), "nor does it decide how long a probe has")
 	})
 	t.Run("function that changes the state itself", func(t *testing.T) {
 		var j journal

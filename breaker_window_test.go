@@ -66,22 +66,42 @@ func TestARowIsIndependentOfTheWindow(t *testing.T) {
 // G56, B48: reading ages the window too, with no call in between.
 // G58: nothing older than the window counts, and everything younger than the window less one bucket does.
 func TestTheWindowRollsToTheNanosecond(t *testing.T) {
-	onEachClock(t, func(t *testing.T, tl timeline) {
-		b := rated(t, tl, 1, never)
-		require.ErrorIs(t, do(b, bad), errBoom) // At the very start of a bucket: it lives as long as can be.
-		tl.Advance(10*time.Second - ns)
-		assert.Equal(t, [2]uint64{1, 1}, counts(b))
-		tl.Advance(ns)
-		assert.Equal(t, [2]uint64{}, counts(b))
-		assert.Zero(t, b.Snapshot().FailureRate)
+	for name, result := range map[string]error{"failures": errBoom, "successes": nil} {
+		t.Run(name, func(t *testing.T) {
+			onEachClock(t, func(t *testing.T, tl timeline) {
+				b := rated(t, tl, 1, never)
+				wantCalls := func(n uint64) {
+					t.Helper()
+					assert.Equal(t, n, b.Snapshot().Calls)
+				}
+				call := func() {
+					t.Helper()
+					require.Equal(t, result, do(b, returns(result)))
+				}
+				call() // At the very start of a bucket: it lives as long as can be.
+				tl.Advance(10*time.Second - ns)
+				wantCalls(1)
+				tl.Advance(ns)
+				wantCalls(0)
+				assert.Zero(t, b.Snapshot().FailureRate)
 
-		tl.Advance(time.Second - ns)
-		require.ErrorIs(t, do(b, bad), errBoom) // At the very end of one: it lives as short as can be.
-		tl.Advance(9 * time.Second)
-		assert.Equal(t, [2]uint64{1, 1}, counts(b))
-		tl.Advance(ns)
-		assert.Equal(t, [2]uint64{}, counts(b))
-	})
+				tl.Advance(time.Second - ns)
+				call() // At the very end of one: it lives as short as can be.
+				tl.Advance(9 * time.Second)
+				wantCalls(1)
+				tl.Advance(ns)
+				wantCalls(0)
+
+				for range 20 { // With nothing else going on: each in its own bucket.
+					tl.Advance(time.Second)
+					call()
+				}
+				wantCalls(10)
+				tl.Advance(3 * time.Second)
+				wantCalls(7)
+			})
+		})
+	}
 }
 
 // B45: the window rolls: the rate is looked at with each failure and over the last 10 s, not once in 10 s.
