@@ -2,10 +2,11 @@
 // time, case conditions and the operands of && and || too, and runs the tests on the result through
 // "go test -overlay": the source tree is never touched.
 //
-//	go run ./mutate [-dir ..] [-files a.go,b.go] [-equivalent file] [-second dir] [-parallel 2] [-run name] [-- test flags]
+//	go run ./mutate [-files a.go,b.go] [-second] [-run name] [-parallel 2] [-least 95]
 //
-// A mutant is killed if the tests fail or take too long. It fails if less than 95 % are killed, the mutants that the
-// list names as equivalent left out. -second names a module whose tests get a go at what the first ones let live.
+// A mutant is killed if the tests of the package fail or take too long; with -second the searches of this module get a
+// go at what those let live. It fails if less than 95 % are killed, the mutants that mutate/equivalent.txt names left
+// out.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,30 +26,23 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", "..", "package to mutate")
-	files := flag.String("files", "state.go,breaker.go,probes.go,window.go,bulkhead.go", "source files in it")
-	list := flag.String("equivalent", "mutate/equivalent.txt", "list of the mutants that change nothing, with reasons")
-	second := flag.String("second", "", "directory of a second module of tests")
-	parallel := flag.Int("parallel", 2, "mutants tried at once")
+	files := flag.String("files", "state.go,breaker.go,call.go,edge.go,generation.go,probes.go,counts.go,window.go,slow.go,bulkhead.go",
+		"source files of the core")
+	second := flag.Bool("second", false, "let the searches of this module try what the first tests let live")
 	only := flag.String("run", "", "try only mutants whose name contains this")
+	parallel := flag.Int("parallel", 2, "mutants tried at once")
 	least := flag.Float64("least", 95, "percentage that must be killed")
 	flag.Parse()
-
-	r := runner{dir: *dir, second: *second, flags: flag.Args()}
-	if len(r.flags) == 0 {
-		r.flags = []string{"-count=1", "-failfast", "-timeout=20s"}
-	}
-	if err := r.run(strings.Split(*files, ","), *list, *only, *parallel, *least); err != nil {
+	if err := run(strings.Split(*files, ","), *only, *second, *parallel, *least); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-type runner struct {
-	dir, second string
-	flags       []string
-	tmp         string
-}
+const (
+	core = ".." // the package to mutate
+	list = "mutate/equivalent.txt"
+)
 
 // fate is what became of a mutant.
 type fate int
@@ -55,132 +50,167 @@ type fate int
 const (
 	killed fate = iota
 	lived
-	notBuilt
 	equivalent
+	fates
 )
 
-func (f fate) String() string {
-	return [...]string{"killed", "LIVED", "not built", "equivalent"}[f]
-}
-
-func (r runner) run(files []string, list, only string, parallel int, least float64) error {
+func run(files []string, only string, second bool, parallel int, least float64) error {
 	known, err := readEquivalent(list)
 	if err != nil {
 		return err
 	}
-	if r.tmp, err = os.MkdirTemp("", "mutate"); err != nil {
+	tmp, err := os.MkdirTemp("", "mutate")
+	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(r.tmp)
-	var all []mutant
-	for _, f := range files {
-		ms, err := mutantsOf(filepath.Join(r.dir, f))
-		if err != nil {
-			return err
-		}
-		for _, m := range ms {
-			if strings.Contains(m.name, only) {
-				all = append(all, m)
-			}
-		}
+	defer os.RemoveAll(tmp)
+	m, overlay, err := mutateAll(files, tmp)
+	if err != nil {
+		return err
 	}
-	if fate, out := r.try(0, nil); fate != lived {
+	tests, err := build(overlay, tmp, second)
+	if err != nil {
+		return err
+	}
+	if out, ok := tests.pass(0); !ok {
 		return fmt.Errorf("the tests fail without a mutant:\n%s", out)
 	}
 
-	start := time.Now()
-	fates := r.tryAll(all, known, parallel)
-	var n [4]int
-	for i, m := range all {
-		n[fates[i]]++
-		if fates[i] == lived {
-			fmt.Printf("LIVED %s\n      %s\n", m.pos, m.name)
+	var all []mutant
+	for _, c := range m.all {
+		if strings.Contains(c.name, only) {
+			all = append(all, c)
 		}
-		delete(known, m.name)
 	}
-	if only == "" {
-		for name := range known {
-			fmt.Printf("the list of equivalent mutants names one that does not exist: %s\n", name)
+	start := time.Now()
+	result := tests.tryAll(all, known, parallel)
+	var n [fates]int
+	for i, c := range all {
+		n[result[i]]++
+		if result[i] == lived {
+			fmt.Printf("LIVED %s:%d\n      %s\n", filepath.Base(c.pos.Filename), c.pos.Line, c.name)
+		}
+		delete(known, c.name)
+	}
+	stale := 0
+	for name := range known {
+		file, _, _ := strings.Cut(name, " ")
+		if only == "" && strings.Contains(","+strings.Join(files, ",")+",", ","+file+",") {
+			fmt.Printf("%s names a mutant that does not exist: %s\n", list, name)
+			stale++
 		}
 	}
 	rate := 100 * float64(n[killed]) / float64(max(1, n[killed]+n[lived]))
-	fmt.Printf("proof: mutate: %d mutants: %d killed, %d lived (%.1f %% killed), %d equivalent, %d did not build, in %v\n",
-		len(all), n[killed], n[lived], rate, n[equivalent], n[notBuilt], time.Since(start).Round(time.Second))
+	fmt.Printf("proof: mutate: %d mutants: %d killed, %d lived (%.1f %% killed), %d equivalent, in %v\n",
+		len(all), n[killed], n[lived], rate, n[equivalent], time.Since(start).Round(time.Second))
 	switch {
 	case rate < least:
 		return fmt.Errorf("%.1f %% killed, %.1f %% are wanted", rate, least)
-	case only == "" && len(known) > 0:
+	case stale > 0:
 		return errors.New("the list of equivalent mutants is out of date")
 	}
 	return nil
 }
 
-func (r runner) tryAll(all []mutant, known map[string]bool, parallel int) []fate {
-	fates := make([]fate, len(all))
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for worker := range parallel {
-		wg.Go(func() {
-			for i := range next {
-				if fates[i] = equivalent; !known[all[i].name] {
-					fates[i], _ = r.try(worker, &all[i])
-				}
-				if fates[i] == lived {
-					fmt.Fprintf(os.Stderr, "%d of %d: LIVED %s %s\n", i+1, len(all), all[i].pos, all[i].name)
-				}
-			}
-		})
-	}
-	for i := range all {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	return fates
-}
-
-// try runs the tests on a mutant, or on the code as it is if m is nil.
-func (r runner) try(worker int, m *mutant) (fate, string) {
+// mutateAll writes the mutated files and an overlay that puts them in place.
+func mutateAll(files []string, tmp string) (m *mutator, overlay string, err error) {
+	m = &mutator{fset: token.NewFileSet(), seen: map[string]int{}}
 	replace := map[string]string{}
-	if m != nil {
-		file := filepath.Join(r.tmp, fmt.Sprintf("mutant%d.go", worker))
-		if err := os.WriteFile(file, m.source, 0o600); err != nil {
-			panic(err)
+	put := func(name string, source []byte) error {
+		original, err := filepath.Abs(filepath.Join(core, name))
+		if err != nil {
+			return err
 		}
-		replace[m.file] = file
+		replace[original] = filepath.Join(tmp, name)
+		return os.WriteFile(replace[original], source, 0o600)
+	}
+	if err := put("mutant_question.go", []byte(question("seawall"))); err != nil {
+		return nil, "", err
+	}
+	for _, f := range files {
+		source, err := m.mutate(filepath.Join(core, f))
+		if err == nil {
+			err = put(f, source)
+		}
+		if err != nil {
+			return nil, "", err
+		}
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
-		panic(err)
+		return nil, "", err
 	}
-	overlay := filepath.Join(r.tmp, fmt.Sprintf("overlay%d.json", worker))
-	if err := os.WriteFile(overlay, text, 0o600); err != nil {
-		panic(err)
-	}
-	f, out := r.test(r.dir, overlay)
-	if f == lived && r.second != "" {
-		f, out = r.test(r.second, overlay)
-	}
-	return f, out
+	overlay = filepath.Join(tmp, "overlay.json")
+	return m, overlay, os.WriteFile(overlay, text, 0o600)
 }
 
-func (r runner) test(dir, overlay string) (fate, string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", append(append([]string{"test", "-vet=off", "-overlay", overlay}, r.flags...), ".")...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "SEAWALL_PROOF=mutate")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.WaitDelay = time.Second
-	switch err := cmd.Run(); {
-	case err == nil:
-		return lived, out.String()
-	case strings.Contains(out.String(), "[build failed]"), strings.Contains(out.String(), "[setup failed]"):
-		return notBuilt, out.String()
-	default:
-		return killed, out.String()
+// suite is some test binaries with all mutants in them.
+type suite []struct {
+	dir, binary string
+	flags       []string
+}
+
+func build(overlay, tmp string, second bool) (suite, error) {
+	s := make(suite, 1, 2)
+	// Tests of documents and of other parts are no help here.
+	s[0].dir, s[0].flags = core, []string{"-test.short", "-test.skip=^TestDocs|^TestArchitecture|^TestDeps|Group"}
+	if second {
+		s = s[:2]
+		s[1].dir, s[1].flags = ".", []string{"-test.run=^(TestRapid|TestExhaustive|TestSync|TestLinearizable|Fuzz)",
+			"-rapid.nofailfile", "-rapid.shrinktime=10ms"}
 	}
+	for i := range s {
+		s[i].binary = filepath.Join(tmp, fmt.Sprintf("test%d", i))
+		cmd := exec.Command("go", "test", "-vet=off", "-overlay", overlay, "-c", "-o", s[i].binary, ".")
+		cmd.Dir = s[i].dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%w\n%s", err, out)
+		}
+	}
+	return s, nil
+}
+
+// pass runs the tests with one mutant on, 0 for none. What loops is stopped after 20 seconds of computing, and what is
+// stuck after two minutes, so that a busy machine kills no mutants.
+func (s suite) pass(id int) (out string, ok bool) {
+	for _, t := range s {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		args := append([]string{"-c", `ulimit -t 20; exec "$0" "$@"`, t.binary, "-test.failfast", "-test.timeout=120s"}, t.flags...)
+		cmd := exec.CommandContext(ctx, "sh", args...)
+		cmd.Dir = t.dir
+		cmd.Env = append(os.Environ(), "SEAWALL_PROOF=quick", fmt.Sprintf("SEAWALL_MUTANT=%d", id))
+		cmd.WaitDelay = time.Second
+		var b bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &b, &b
+		err := cmd.Run()
+		cancel()
+		if err != nil {
+			return b.String(), false
+		}
+	}
+	return "", true
+}
+
+func (s suite) tryAll(all []mutant, known map[string]bool, parallel int) []fate {
+	result := make([]fate, len(all))
+	limit := make(chan struct{}, parallel)
+	var wg sync.WaitGroup
+	for i, m := range all {
+		if known[m.name] {
+			result[i] = equivalent
+			continue
+		}
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			if _, ok := s.pass(m.id); ok {
+				result[i] = lived
+				fmt.Fprintf(os.Stderr, "%d of %d: LIVED %s\n", i+1, len(all), m.name)
+			}
+		})
+	}
+	wg.Wait()
+	return result
 }
 
 // readEquivalent reads names of mutants, one a line, each under a line "# reason".

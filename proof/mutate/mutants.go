@@ -8,46 +8,76 @@ import (
 	"go/printer"
 	"go/token"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
-// mutant is one file with one change.
+// mutant is one change to the code. All of them are compiled in at once, each behind a question whether it is the one
+// that is on; so a mutant costs a run of the tests and no build.
 type mutant struct {
-	file   string // absolute
-	pos    token.Position
-	name   string // file, function and change; it does not hold the line, so that it lasts
-	source []byte
+	id   int // from 1
+	pos  token.Position
+	name string // file, function and change; it does not hold the line, so that it lasts
 }
 
-// mutator makes the mutants of one file. It changes the tree, prints it and changes it back.
+// mutator puts the mutants of several files in.
 type mutator struct {
-	abs  string
 	fset *token.FileSet
-	file *ast.File
-	fn   string // the function that is being walked
+	all  []mutant
 	seen map[string]int
-	out  []mutant
+
+	// Of the file and the function at work.
+	file, function string
+	body           *ast.BlockStmt // of the innermost function with results, nil if it has none
+	apply          []func()       // done when the whole file has been looked at, innermost expressions first
 }
 
-func mutantsOf(file string) ([]mutant, error) {
-	abs, err := filepath.Abs(file)
+// mutate returns the source of a file with all of its mutants.
+func (m *mutator) mutate(path string) ([]byte, error) {
+	f, err := parser.ParseFile(m.fset, path, nil, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
-	m := mutator{abs: abs, fset: token.NewFileSet(), seen: map[string]int{}}
-	if m.file, err = parser.ParseFile(m.fset, abs, nil, parser.SkipObjectResolution); err != nil {
-		return nil, err
-	}
-	for _, d := range m.file.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
-			m.fn = f.Name.Name
-			ast.Inspect(f.Body, m.visit)
+	m.file, m.apply = filepath.Base(path), nil
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
+			m.function = fn.Name.Name
+			m.walk(fn.Type, fn.Body)
 		}
 	}
-	return m.out, nil
+	for _, change := range m.apply {
+		change()
+	}
+	var b bytes.Buffer
+	err = printer.Fprint(&b, m.fset, f)
+	return b.Bytes(), err
 }
 
-func (m *mutator) visit(n ast.Node) bool {
+// walk looks at the body of a function, and at those of the functions in it.
+func (m *mutator) walk(t *ast.FuncType, body *ast.BlockStmt) {
+	outer := m.body
+	defer func() { m.body = outer }()
+	if m.body = nil; t.Results != nil {
+		m.body = body
+	}
+	ast.Inspect(body, func(n ast.Node) bool {
+		if f, ok := n.(*ast.FuncLit); ok {
+			m.walk(f.Type, f.Body)
+			return false
+		}
+		m.visit(n)
+		return true
+	})
+	if t.Results != nil { // With a return behind a question the compiler doesn't see that the function ends.
+		m.apply = append(m.apply, func() {
+			body.List = append(body.List, &ast.ExprStmt{X: &ast.CallExpr{
+				Fun: ast.NewIdent("panic"), Args: []ast.Expr{&ast.BasicLit{Kind: token.STRING, Value: `"mutate: no return"`}},
+			}})
+		})
+	}
+}
+
+func (m *mutator) visit(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.BlockStmt:
 		m.deletions(n.List)
@@ -62,7 +92,7 @@ func (m *mutator) visit(n ast.Node) bool {
 		m.certain(&n.Cond)
 	case *ast.ForStmt:
 		if n.Cond != nil {
-			m.fix(&n.Cond, "false") // True would only cost time.
+			m.fix(&n.Cond, false) // True would only cost time.
 		}
 	case *ast.ReturnStmt:
 		for i := range n.Results {
@@ -73,10 +103,9 @@ func (m *mutator) visit(n ast.Node) bool {
 			m.condition(&n.Rhs[i])
 		}
 	}
-	return true
 }
 
-// deletions deletes one statement of a list at a time.
+// deletions makes a mutant of each statement of a list that can be left out.
 func (m *mutator) deletions(list []ast.Stmt) {
 	for i, s := range list {
 		switch s := s.(type) {
@@ -84,13 +113,18 @@ func (m *mutator) deletions(list []ast.Stmt) {
 			if s.Tok == token.DEFINE {
 				continue // Nothing would build.
 			}
-		case *ast.ExprStmt, *ast.IncDecStmt, *ast.DeferStmt, *ast.SendStmt, *ast.BranchStmt, *ast.ReturnStmt:
+		case *ast.ReturnStmt, *ast.ExprStmt:
+			if m.body != nil && !terminates(m.body, s) {
+				continue // The same.
+			}
+		case *ast.IncDecStmt, *ast.DeferStmt, *ast.SendStmt, *ast.BranchStmt:
 		default:
 			continue
 		}
-		list[i] = &ast.EmptyStmt{Semicolon: s.Pos()}
-		m.add(s.Pos(), "delete "+m.text(s))
-		list[i] = s
+		id := m.add(s.Pos(), "delete "+m.text(s))
+		m.apply = append(m.apply, func() {
+			list[i] = &ast.IfStmt{Cond: &ast.UnaryExpr{Op: token.NOT, X: on(id)}, Body: &ast.BlockStmt{List: []ast.Stmt{list[i]}}}
+		})
 	}
 }
 
@@ -104,9 +138,9 @@ func (m *mutator) condition(e *ast.Expr) {
 
 // certain is condition for an expression that is known to be one.
 func (m *mutator) certain(e *ast.Expr) {
-	m.fix(e, "true")
-	m.fix(e, "false")
 	m.operands(e)
+	m.fix(e, true)
+	m.fix(e, false)
 }
 
 func (m *mutator) operands(e *ast.Expr) {
@@ -114,27 +148,50 @@ func (m *mutator) operands(e *ast.Expr) {
 	case *ast.ParenExpr:
 		m.operands(&x.X)
 	case *ast.BinaryExpr:
-		value := map[token.Token]string{token.LAND: "true", token.LOR: "false"}[x.Op]
-		if value == "" {
+		if x.Op != token.LAND && x.Op != token.LOR {
 			return
 		}
 		for _, side := range []*ast.Expr{&x.X, &x.Y} {
-			m.fix(side, value)
 			m.operands(side)
+			m.fix(side, x.Op == token.LAND)
 		}
 	}
 }
 
-// fix keeps the expression in the code, without effect, so that its variables stay in use.
-func (m *mutator) fix(e *ast.Expr, value string) {
-	x := *e
-	op := map[string]token.Token{"true": token.LOR, "false": token.LAND}[value]
-	*e = &ast.ParenExpr{X: &ast.BinaryExpr{X: &ast.Ident{Name: value, NamePos: x.Pos()}, Op: op, Y: &ast.ParenExpr{X: x}}}
-	m.add(x.Pos(), value+" for "+m.text(x))
-	*e = x
+func (m *mutator) fix(e *ast.Expr, value bool) {
+	id := m.add((*e).Pos(), fmt.Sprintf("%v for %s", value, m.text(*e)))
+	m.apply = append(m.apply, func() {
+		fixed := &ast.BinaryExpr{X: on(id), Op: token.LOR, Y: &ast.ParenExpr{X: *e}}
+		if !value {
+			fixed.X, fixed.Op = &ast.UnaryExpr{Op: token.NOT, X: on(id)}, token.LAND
+		}
+		*e = &ast.ParenExpr{X: fixed}
+	})
 }
 
-// boolean reports whether e looks like a condition; the compiler sorts out the rest.
+// on is the question whether a mutant is on.
+func on(id int) ast.Expr {
+	return &ast.CallExpr{
+		Fun: ast.NewIdent("mutantIsOn"), Args: []ast.Expr{&ast.BasicLit{Kind: token.INT, Value: strconv.Itoa(id)}},
+	}
+}
+
+// question is the source of that function, to be put beside the files of the package.
+func question(pkg string) string {
+	return "package " + pkg + `
+
+import (
+	"os"
+	"strconv"
+)
+
+var activeMutant, _ = strconv.Atoi(os.Getenv("SEAWALL_MUTANT"))
+
+func mutantIsOn(id int) bool { return id == activeMutant }
+`
+}
+
+// boolean reports whether e looks like a condition.
 func boolean(e ast.Expr) bool {
 	switch x := e.(type) {
 	case *ast.ParenExpr:
@@ -150,16 +207,57 @@ func boolean(e ast.Expr) bool {
 	return false
 }
 
-func (m *mutator) add(pos token.Pos, change string) {
-	var b bytes.Buffer
-	if err := printer.Fprint(&b, m.fset, m.file); err != nil {
-		panic(err)
+// terminates reports whether a statement still ends its function, in the sense of the Go specification, if another one
+// is left out.
+func terminates(s, without ast.Stmt) bool {
+	last := func(list []ast.Stmt) bool {
+		return len(list) > 0 && terminates(list[len(list)-1], without)
 	}
-	name := fmt.Sprintf("%s %s: %s", filepath.Base(m.abs), m.fn, change)
+	switch s := s.(type) {
+	case *ast.ReturnStmt:
+		return s != without
+	case *ast.ExprStmt:
+		call, ok := s.X.(*ast.CallExpr)
+		if !ok {
+			return false
+		}
+		name, ok := call.Fun.(*ast.Ident)
+		return ok && name.Name == "panic" && s != without
+	case *ast.BlockStmt:
+		return last(s.List)
+	case *ast.IfStmt:
+		return s.Else != nil && terminates(s.Body, without) && terminates(s.Else, without)
+	case *ast.ForStmt:
+		return s.Cond == nil
+	case *ast.SwitchStmt:
+		hasDefault := false
+		for _, c := range s.Body.List {
+			clause := c.(*ast.CaseClause)
+			hasDefault = hasDefault || clause.List == nil
+			if !last(clause.Body) {
+				return false
+			}
+		}
+		return hasDefault
+	case *ast.SelectStmt:
+		for _, c := range s.Body.List {
+			if !last(c.(*ast.CommClause).Body) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+func (m *mutator) add(pos token.Pos, change string) (id int) {
+	name := fmt.Sprintf("%s %s: %s", m.file, m.function, change)
 	if m.seen[name]++; m.seen[name] > 1 {
 		name = fmt.Sprintf("%s (%d)", name, m.seen[name])
 	}
-	m.out = append(m.out, mutant{m.abs, m.fset.Position(pos), name, b.Bytes()})
+	id = len(m.all) + 1
+	m.all = append(m.all, mutant{id, m.fset.Position(pos), name})
+	return id
 }
 
 // text is the first line of a piece of code.
