@@ -81,3 +81,65 @@ func TestRapidWindow(t *testing.T) {
 	})
 	figures(t, "%d operations, 0 differences, in %v", operations.Load(), time.Since(start).Round(time.Second/10))
 }
+
+// countMachine books results in a breaker that counts the last n calls, and keeps them all.
+type countMachine struct {
+	b          *seawall.Breaker
+	n          int
+	failed     []bool
+	operations *atomic.Int64
+}
+
+func (s *countMachine) Book(t *rapid.T) {
+	failed := rapid.Bool().Draw(t, "failed")
+	for range rapid.SampledFrom([]int{1, 1, 2, s.n - 1, s.n, s.n + 1}).Draw(t, "times") {
+		err := error(nil)
+		if failed {
+			err = errBoom
+		}
+		_ = s.b.Do(context.Background(), func(context.Context) error { return err })
+		s.failed = append(s.failed, failed)
+	}
+}
+
+func (s *countMachine) Ignore(*rapid.T) {
+	_ = s.b.Do(context.Background(), func(context.Context) error { return seawall.MarkIgnored(errBoom) })
+}
+
+func (s *countMachine) Reset(t *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(t, "really") > 0 {
+		t.Skip()
+	}
+	s.b.Reset()
+	s.failed = nil
+}
+
+func (s *countMachine) Check(t *rapid.T) {
+	s.operations.Add(1)
+	last := s.failed[max(0, len(s.failed)-s.n):]
+	failures, row := 0, 0
+	for _, f := range last {
+		failures += one(f)
+	}
+	for _, f := range s.failed {
+		row = (row + 1) * one(f)
+	}
+	got := s.b.Snapshot()
+	if int(got.Calls) != len(last) || int(got.Failures) != failures || int(got.ConsecutiveFailures) != row {
+		t.Fatalf("last %d calls: %d of %d failed, %d in a row; want %d of %d, %d in a row",
+			s.n, got.Failures, got.Calls, got.ConsecutiveFailures, failures, len(last), row)
+	}
+}
+
+// TestRapidCountWindow compares the counts of a breaker that looks at the last n calls with a recount of them.
+func TestRapidCountWindow(t *testing.T) {
+	var operations atomic.Int64
+	start := time.Now()
+	rapidly(t, scaled(200_000, 5_000_000), func(t *rapid.T) {
+		n := rapid.SampledFrom([]int{1, 2, 3, 20}).Draw(t, "n")
+		m := &countMachine{n: n, operations: &operations}
+		m.b = seawall.Must(seawall.NewBreaker("", seawall.WithCountWindow(n), seawall.WithConsecutiveFailures(1<<30)))
+		t.Repeat(rapid.StateMachineActions(m))
+	})
+	figures(t, "%d operations, 0 differences, in %v", operations.Load(), time.Since(start).Round(time.Second/10))
+}
