@@ -147,12 +147,20 @@ func (w *countWindow) push(e entry, n uint64) {
 	for range min(n, uint64(w.max)) {
 		w.sum.add(e.tally())
 		if len(w.results) < w.max {
+			w.grow()
 			w.results = append(w.results, e)
 			continue
 		}
 		w.sum.sub(w.results[w.oldest].tally())
 		w.results[w.oldest] = e
 		w.oldest = (w.oldest + 1) % w.max
+	}
+}
+
+// grow makes room for one more result. append by itself would in the end make room for more than max.
+func (w *countWindow) grow() {
+	if n := len(w.results); n == cap(w.results) {
+		w.results = append(make([]entry, 0, min(2*n+16, w.max)), w.results...)
 	}
 }
 
