@@ -85,6 +85,12 @@ func hold(t testing.TB, p seawall.Policy) *held {
 	go func() {
 		h.done <- do(p, func(context.Context) error { close(inside); return <-h.end })
 	}()
+	t.Cleanup(func() { // A test that fails says so, and not that it left a goroutine behind.
+		select {
+		case h.end <- nil:
+		default:
+		}
+	})
 	select {
 	case <-inside:
 	case err := <-h.done:
