@@ -183,8 +183,8 @@ func (a *arena) take(r *rand.Rand) (running, bool) {
 		return running{}, false
 	}
 	i := r.IntN(len(a.running))
-	if r.IntN(3) > 0 {
-		i = len(a.running) - 1 // Mostly the latest, so that probes are answered.
+	if r.IntN(2) == 0 {
+		i = len(a.running) - 1 // Often the latest, so that probes are answered.
 	}
 	taken := a.running[i]
 	a.running = append(a.running[:i], a.running[i+1:]...)
@@ -228,7 +228,7 @@ func (a *arena) operation(r *rand.Rand, all []result, gone context.Context) porc
 		act = func() { taken.done(in.result.err) }
 	case k < 84:
 		set := small()
-		in = linearInput{what: "advance", d: []time.Duration{1, 2 * time.Second, set.ProbeTimeout, set.Cooldown, set.Cooldown}[r.IntN(5)]}
+		in = linearInput{what: "advance", d: []time.Duration{1, 2 * time.Second, set.ProbeTimeout, set.ProbeTimeout, set.Cooldown, set.Cooldown}[r.IntN(6)]}
 		act = func() { a.advance(in.d) }
 	case k < 85:
 		in.what, act = "force open", a.b.ForceOpen
