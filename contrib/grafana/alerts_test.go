@@ -42,9 +42,9 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 			act:    func(w *world, _ int) { do(w.payments, bad, bad, bad, bad, bad) },
 			alerts: []string{"CircuitBreakerOpen", "CircuitBreakerRejecting"},
 		},
-		"payments are down, and half-open at each second scrape": {
+		"payments are down, and half-open at two scrapes of three": {
 			act: func(w *world, i int) {
-				if i%2 == 0 {
+				if i%3 == 0 {
 					do(w.payments, bad, bad, bad, bad, bad)
 				}
 			},
