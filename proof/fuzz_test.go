@@ -127,7 +127,7 @@ func (c chosen) options() (opts []seawall.BreakerOption, bad []string) {
 
 // modelled reports whether the model knows all of the chosen options.
 func (c chosen) modelled(s seawall.Settings) bool {
-	return s.Jitter == 0 && s.CountWindow == 0 && s.SlowCallThreshold == 0 && s.Mode == seawall.Enforce
+	return s.Jitter == 0 && s.CountWindow == 0 && s.SlowCallThreshold == 0 && s.Mode != seawall.Off
 }
 
 // FuzzOptions asks for two things: what is refused says which options are bad, all of them, and what is accepted works

@@ -79,7 +79,7 @@ func options(s seawall.Settings) []seawall.BreakerOption {
 	opts := []seawall.BreakerOption{
 		seawall.WithWindow(s.Window, s.Buckets), seawall.WithCooldown(s.Cooldown),
 		seawall.WithMaxRetryAfter(s.MaxRetryAfter), seawall.WithProbes(s.Probes),
-		seawall.WithProbeSuccesses(s.ProbeSuccesses), seawall.WithJitter(s.Jitter),
+		seawall.WithProbeSuccesses(s.ProbeSuccesses), seawall.WithJitter(s.Jitter), seawall.WithMode(s.Mode),
 	}
 	if s.MinCalls > 0 {
 		opts = append(opts, seawall.WithFailureRate(s.FailureRate, s.MinCalls))
@@ -199,6 +199,9 @@ func (r *rig) do(res result, how string) error {
 func (r *rig) cancelled() error {
 	_, err := r.b.Allow(r.gone)
 	r.m = r.m.Cancelled()
+	if r.b.Mode() == seawall.Observe && err == nil {
+		return nil
+	}
 	if !errors.Is(err, seawall.ErrRejected) || !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("Allow with a done context: %v", err)
 	}

@@ -48,6 +48,7 @@ const (
 	late
 	rejected
 	cancelled
+	wouldReject // ran without a vote, in mode Observe
 )
 
 type change struct {
@@ -69,9 +70,15 @@ func New(set seawall.Settings) Breaker { return Breaker{set: set} }
 func (m Breaker) Advance(d time.Duration) Breaker { m.clock += d; return m }
 
 // Cancelled is a call whose context is done before it asks.
-func (m Breaker) Cancelled() Breaker { return m.write(cancelled) }
+func (m Breaker) Cancelled() Breaker {
+	if m.set.Mode == seawall.Observe {
+		return m.write(wouldReject)
+	}
+	return m.write(cancelled)
+}
 
-// Allow asks for admission for the call with the given id. A call that is turned away gets an error.
+// Allow asks for admission for the call with the given id. A call that is turned away gets an error, or in mode Observe
+// no vote.
 func (m Breaker) Allow(id int) (Breaker, *seawall.OpenError) {
 	if wait := m.wait(); wait > 0 {
 		err := &seawall.OpenError{State: m.last().to, Reason: m.last().why}
@@ -80,6 +87,9 @@ func (m Breaker) Allow(id int) (Breaker, *seawall.OpenError) {
 		}
 		if notesRejection || m.last().to == seawall.HalfOpen {
 			m = m.note()
+		}
+		if m.set.Mode == seawall.Observe {
+			return m.write(wouldReject), nil
 		}
 		return m.write(rejected), err
 	}

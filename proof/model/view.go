@@ -64,7 +64,7 @@ func (m Breaker) History() []seawall.Change {
 // Snapshot returns what seawall's Snapshot must be.
 func (m Breaker) Snapshot() seawall.Snapshot {
 	s := seawall.Snapshot{
-		State: m.State(), Forced: m.forced(), Generation: uint64(len(m.changes)), Since: Start().Add(m.last().at),
+		State: m.State(), Mode: m.set.Mode, Forced: m.forced(), Generation: uint64(len(m.changes)), Since: Start().Add(m.last().at),
 		Reason: m.last().why, RetryAfter: m.wait(), ProbesInFlight: len(m.places()), Totals: m.totals(),
 	}
 	switch calls, failures, streak := m.recount(); m.last().to {
@@ -83,7 +83,7 @@ func (m Breaker) Snapshot() seawall.Snapshot {
 func (m Breaker) totals() seawall.Totals {
 	t := seawall.Totals{ByReason: map[seawall.Reason]uint64{}}
 	for _, e := range m.log {
-		*[...]*uint64{&t.Successes, &t.Failures, &t.Ignored, &t.Late, &t.Rejected, &t.Cancelled}[e.kind]++
+		*[...]*uint64{&t.Successes, &t.Failures, &t.Ignored, &t.Late, &t.Rejected, &t.Cancelled, &t.WouldReject}[e.kind]++
 	}
 	spent := [...]*time.Duration{&t.TimeClosed, &t.TimeOpen, &t.TimeHalfOpen}
 	var before change
@@ -121,7 +121,7 @@ func (m Breaker) Hash() uint64 {
 }
 
 // kinds returns how many entries there are of each kind.
-func (m Breaker) kinds() (n [cancelled + 1]int) {
+func (m Breaker) kinds() (n [wouldReject + 1]int) {
 	for _, e := range m.log {
 		n[e.kind]++
 	}
