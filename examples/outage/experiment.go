@@ -36,6 +36,7 @@ type experiment struct {
 	bare    side
 	guarded side
 	breaker *seawall.Breaker
+	page    *page // nil: nobody wants to see one
 	start   time.Time
 	health  health // of both servers; only play's goroutine uses it
 
@@ -58,7 +59,7 @@ func runExperiment(ctx context.Context, cfg config, network network, out *report
 	return x.report.err
 }
 
-// open starts the servers and builds the clients.
+// open starts the servers and builds the clients. It leaves nothing open if it fails.
 func (x *experiment) open(network network) error {
 	guard, err := newGuard(x.onStateChange)
 	if err != nil {
@@ -75,11 +76,20 @@ func (x *experiment) open(network network) error {
 	if x.guarded, err = openSide(guard, network); err != nil {
 		return errors.Join(err, x.bare.close())
 	}
+	if x.config.page != "" {
+		if x.page, err = openPage(x.config.page, guard, network); err != nil {
+			return errors.Join(err, x.close())
+		}
+	}
 	return nil
 }
 
 func (x *experiment) close() error {
-	return errors.Join(x.bare.close(), x.guarded.close())
+	err := errors.Join(x.bare.close(), x.guarded.close())
+	if x.page != nil {
+		err = errors.Join(err, x.page.close())
+	}
+	return err
 }
 
 // side is a client and its server.
@@ -89,7 +99,7 @@ type side struct {
 }
 
 func openSide(policy seawall.Policy, network network) (side, error) {
-	listener, err := network.listen()
+	listener, err := network.listen("127.0.0.1:0")
 	if err != nil {
 		return side{}, err
 	}
@@ -198,13 +208,17 @@ func (x *experiment) summary(interrupted bool) summaryEvent {
 }
 
 func (x *experiment) settings() settingsEvent {
-	return settingsEvent{
+	settings := settingsEvent{
 		Rate:     x.config.rate,
 		Length:   seconds(x.config.length()),
 		Timeout:  seconds(callTimeout),
 		Bulkhead: maxInFlight,
 		Breaker:  x.breaker.Settings(),
 	}
+	if x.page != nil {
+		settings.Page = x.page.url
+	}
+	return settings
 }
 
 // between returns the seconds from one moment to the other, or nil if the other never came.

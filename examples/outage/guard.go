@@ -42,10 +42,11 @@ const (
 	maxWait     = 50 * time.Millisecond
 )
 
-// guard is the guarded client's policy, and the breaker in it for those who want to watch.
+// guard is the guarded client's policy, and what is in it for those who want to watch.
 type guard struct {
 	seawall.Policy
-	breaker *seawall.Breaker
+	breaker  *seawall.Breaker
+	bulkhead *seawall.Bulkhead
 }
 
 // newGuard builds the guard. The breaker is outermost: what the bulkhead refuses never reached the
@@ -69,5 +70,5 @@ func newGuard(onStateChange func(seawall.StateChange)) (*guard, error) {
 	if err := errors.Join(breakerErr, bulkheadErr, timeoutErr); err != nil {
 		return nil, err
 	}
-	return &guard{Policy: seawall.Chain(breaker, bulkhead, timeout), breaker: breaker}, nil
+	return &guard{Policy: seawall.Chain(breaker, bulkhead, timeout), breaker: breaker, bulkhead: bulkhead}, nil
 }

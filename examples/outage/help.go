@@ -17,6 +17,8 @@ a timeout, the other from a client guarded by seawall.Chain(breaker, bulkhead, t
 healthy at first, then hang, then answer 503, then are healthy again. A line a second shows what
 became of the calls that ended in it, every state change of the breaker is shown with its reason,
 and a table at the end compares the two. Ctrl-C ends the run early and still prints the table.
+With -page localhost:8080 the guards can be watched in a browser while it runs, and the breaker be
+taken in hand; -recovery 10m leaves more time for that.
 
 flags:
 `)

@@ -17,6 +17,8 @@
 //     number is what was sent until the breaker opened, and after that one probe per cooldown.
 //   - The breaker finds the recovery by itself: cooldown_over, a few probes, probes_succeeded.
 //
+// With -page localhost:8080 the breaker and the bulkhead can be watched in a browser meanwhile.
+//
 // The configuration to copy is in guard.go.
 package main
 
@@ -26,6 +28,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -73,7 +76,8 @@ func exitCode(err error) int {
 // config is what the flags decide.
 type config struct {
 	json     bool
-	rate     int // requests a second, for each client
+	page     string // where to serve the page of package seawallpage; empty: nowhere
+	rate     int    // requests a second, for each client
 	healthy  time.Duration
 	outage   time.Duration
 	recovery time.Duration
@@ -100,6 +104,7 @@ func parseFlags(args []string) (config, error) {
 func newFlagSet(cfg *config) *flag.FlagSet {
 	flags := flag.NewFlagSet("outage", flag.ContinueOnError)
 	flags.BoolVar(&cfg.json, "json", false, "print JSON lines; the last one is the summary")
+	flags.StringVar(&cfg.page, "page", "", "serve a live page of the guards, and its guards.json, at this `address`, as in localhost:8080")
 	flags.IntVar(&cfg.rate, "rate", 300, "`requests` a second sent by each client")
 	flags.DurationVar(&cfg.healthy, "healthy", 4*time.Second, "how long the servers are healthy at first")
 	flags.DurationVar(&cfg.outage, "outage", 6*time.Second, "how long they are sick: two thirds hanging, one third failing")
@@ -110,6 +115,9 @@ func newFlagSet(cfg *config) *flag.FlagSet {
 // check reports every value that is out of its range.
 func (c config) check() error {
 	var errs []error
+	if _, _, err := net.SplitHostPort(c.page); c.page != "" && err != nil {
+		errs = append(errs, fmt.Errorf("-page %s: must be host:port or :port", c.page))
+	}
 	if c.rate < 1 || c.rate > maxRate {
 		errs = append(errs, fmt.Errorf("-rate %d: must be from 1 to %d", c.rate, maxRate))
 	}

@@ -116,7 +116,7 @@ func TestHelp(t *testing.T) {
 	var stdout bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"-help"}, loopback(), &stdout))
 	wantPlainText(t, stdout.String())
-	for _, flag := range []string{"-json", "-rate", "-healthy", "-outage", "-recovery"} {
+	for _, flag := range []string{"-json", "-page", "-rate", "-healthy", "-outage", "-recovery"} {
 		assert.Contains(t, stdout.String(), "\n  "+flag)
 	}
 }
@@ -128,6 +128,7 @@ func TestBadFlags(t *testing.T) {
 		"-rate=0":                  {"-rate 0", "from 1 to 1000"},
 		"-rate=1001 -outage=-1s":   {"-rate 1001", "-outage -1s", "above 0 and at most 10m0s"},
 		"-healthy=0s -recovery=1h": {"-healthy 0s", "-recovery 1h0m0s"},
+		"-page=8080":               {"-page 8080", "must be host:port or :port"},
 		"now":                      {`unexpected argument "now"`},
 	} {
 		t.Run(args, func(t *testing.T) {
@@ -153,17 +154,17 @@ func TestBrokenOutputIsAnError(t *testing.T) {
 }
 
 func TestListenerThatCannotBeOpenedIsAnError(t *testing.T) {
-	for _, good := range []int{0, 1} {
+	for _, good := range []int{0, 1, 2} {
 		pipes := newPipes().network()
 		network := pipes
-		network.listen = func() (net.Listener, error) {
+		network.listen = func(address string) (net.Listener, error) {
 			if good == 0 {
 				return nil, errors.New("no address left")
 			}
 			good--
-			return pipes.listen()
+			return pipes.listen(address)
 		}
-		err := run(t.Context(), nil, network, io.Discard)
+		err := run(t.Context(), []string{"-page=:80"}, network, io.Discard)
 		assert.ErrorContains(t, err, "no address left")
 		assert.Equal(t, 1, exitCode(err))
 	}

@@ -16,7 +16,7 @@ func newPipes() *pipes { return &pipes{listeners: map[string]*pipeListener{}} }
 
 func (p *pipes) network() network { return network{listen: p.listen, dial: p.dial} }
 
-func (p *pipes) listen() (net.Listener, error) {
+func (p *pipes) listen(string) (net.Listener, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := &pipeListener{

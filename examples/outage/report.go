@@ -55,15 +55,20 @@ type settingsEvent struct {
 	Timeout  float64          `json:"timeout_seconds"`
 	Bulkhead int              `json:"bulkhead_limit"`
 	Breaker  seawall.Settings `json:"breaker"`
+	Page     string           `json:"page,omitempty"` // where it can be watched
 }
 
 func (settingsEvent) kind() string { return "settings" }
 
 func (e settingsEvent) text() string {
-	return fmt.Sprintf(`Two clients send %d requests a second each, every one to a server of its own, for %v s.
+	text := fmt.Sprintf(`Two clients send %d requests a second each, every one to a server of its own, for %v s.
   bare:    a timeout of %v
   guarded: a breaker, in it a bulkhead of %d calls, in it the same timeout
 `, e.Rate, e.Length, callTimeout, e.Bulkhead)
+	if e.Page != "" {
+		text += "  to watch its guards: " + e.Page + "\n"
+	}
+	return text
 }
 
 // phaseEvent says that the servers have changed.

@@ -13,13 +13,13 @@ import (
 
 // network is how clients and servers meet: over TCP, or in memory in a test.
 type network struct {
-	listen func() (net.Listener, error)
+	listen func(address string) (net.Listener, error)
 	dial   func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 func loopback() network {
 	return network{
-		listen: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
+		listen: func(address string) (net.Listener, error) { return net.Listen("tcp", address) },
 		dial:   (&net.Dialer{}).DialContext,
 	}
 }
@@ -37,31 +37,42 @@ func (h health) String() string {
 	return [...]string{"healthy", "hanging", "failing"}[h]
 }
 
-// server is a backend that can be made sick. It counts the requests that reach it while it is.
-type server struct {
-	url    string
+// serving is an HTTP server at work.
+type serving struct {
 	http   http.Server
 	served chan error // the result of Serve
-
-	health atomic.Int32
-	sick   atomic.Int64
 }
 
-// startServer serves on the listener until close.
-func startServer(listener net.Listener) *server {
-	s := &server{url: "http://" + listener.Addr().String(), served: make(chan error, 1)}
-	s.http.Handler = s
+// serve serves on the listener until close.
+func serve(listener net.Listener, handler http.Handler) *serving {
+	s := &serving{served: make(chan error, 1)}
+	s.http.Handler = handler
 	go func() { s.served <- s.http.Serve(listener) }()
 	return s
 }
 
 // close drops every connection and reports why serving ended, unless close was the reason.
-func (s *server) close() error {
+func (s *serving) close() error {
 	err := s.http.Close()
 	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
 		return errors.Join(err, served)
 	}
 	return err
+}
+
+// server is a backend that can be made sick. It counts the requests that reach it while it is.
+type server struct {
+	*serving
+	url string
+
+	health atomic.Int32
+	sick   atomic.Int64
+}
+
+func startServer(listener net.Listener) *server {
+	s := &server{url: "http://" + listener.Addr().String()}
+	s.serving = serve(listener, s)
+	return s
 }
 
 func (s *server) setHealth(h health) { s.health.Store(int32(h)) }
