@@ -108,7 +108,7 @@ func (c chosen) options() (opts []seawall.BreakerOption, bad []string) {
 	add(2, seawall.WithWindow(c.window, c.buckets), "WithWindow",
 		c.buckets >= 1 && c.buckets <= 1000 && c.window/time.Duration(max(1, c.buckets)) >= time.Millisecond)
 	add(3, seawall.WithCountWindow(c.count), "WithCountWindow",
-		c.count >= 1 && c.count <= 1<<20 && !(c.has(2) && c.window != 0) && !(c.has(0) && c.minCalls > c.count))
+		c.count >= 1 && c.count <= 1<<20 && (!c.has(2) || c.window == 0) && (!c.has(0) || c.minCalls <= c.count))
 	add(4, seawall.WithCooldown(c.cooldown), "WithCooldown", c.cooldown > 0)
 	add(5, seawall.WithBackoff(c.backoff), "WithBackoff", c.backoff > 0 && c.backoff >= cooldown)
 	add(6, seawall.WithJitter(c.jitter), "WithJitter", c.jitter >= 0 && c.jitter <= 1)

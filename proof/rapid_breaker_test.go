@@ -92,7 +92,7 @@ func (r *rig) named(name string, random time.Duration) time.Duration {
 	}
 }
 
-func (s *breakerMachine) fail(t *rapid.T, err error) { //nolint:thelper // Helper costs a tenth of the time.
+func (s *breakerMachine) fail(t *rapid.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}

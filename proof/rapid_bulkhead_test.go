@@ -110,15 +110,15 @@ func (r *queueRig) check() error {
 			is, isNot = context.Canceled, context.DeadlineExceeded
 		}
 		if !c.back || !errors.Is(c.err, seawall.ErrRejected) || !errors.Is(c.err, is) || errors.Is(c.err, isNot) {
-			return fmt.Errorf("call %d: back %v with %v, want a match of %v", g.ID, c.back, c.err, is)
+			return fmt.Errorf("call %d: back %v with %s, want a match of %v", g.ID, c.back, text(c.err), is)
 		}
 	}
 	for id, c := range r.calls {
 		if slices.Contains(r.m.Running(), id) && (!c.back || c.err != nil) {
-			return fmt.Errorf("call %d should run; back %v, err %v", id, c.back, c.err)
+			return fmt.Errorf("call %d should run; back %v, err %s", id, c.back, text(c.err))
 		}
 		if slices.Contains(r.m.Waiting(), id) && c.back {
-			return fmt.Errorf("call %d should wait; it came back with err %v", id, c.err)
+			return fmt.Errorf("call %d should wait; it came back with %s", id, text(c.err))
 		}
 	}
 	if got := r.b.Snapshot(); got != want {

@@ -191,7 +191,7 @@ func (r *rig) do(res result, how string) error {
 	}
 	r.m = r.m.Done(id, res.outcome, res.hint)
 	if ran != 1 || err != res.err { //nolint:errorlint // The very value must come back.
-		return fmt.Errorf("fn ran %d times and Do returned %v, want %v", ran, err, res.err)
+		return fmt.Errorf("fn ran %d times and Do returned %s, want %s", ran, text(err), text(res.err))
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func (r *rig) cancelled() error {
 		return nil
 	}
 	if !errors.Is(err, seawall.ErrRejected) || !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("Allow with a done context: %v", err)
+		return fmt.Errorf("Allow with a done context: %s", text(err))
 	}
 	return nil
 }
@@ -251,9 +251,9 @@ func sameRejection(got error, want *seawall.OpenError) error {
 	case got == nil && want == nil:
 		return nil
 	case got == nil || want == nil:
-		return fmt.Errorf("admission: got %v, want %v", got, want)
+		return fmt.Errorf("admission: got %s, want %v", text(got), want)
 	case !errors.As(got, &e) || !errors.Is(got, seawall.ErrOpen) || !errors.Is(got, seawall.ErrRejected):
-		return fmt.Errorf("rejection: got %T %v", got, got)
+		return fmt.Errorf("rejection: got %T %s", got, text(got))
 	case e.State != want.State || e.Reason != want.Reason || !e.Until.Equal(want.Until):
 		return fmt.Errorf("rejection:\n got %v %v %v\nwant %v %v %v", e.State, e.Reason, e.Until, want.State, want.Reason, want.Until)
 	case e.RetryAfter() <= 0:
@@ -261,3 +261,6 @@ func sameRejection(got error, want *seawall.OpenError) error {
 	}
 	return nil
 }
+
+// text is an error in a report of a difference, which is no cause to be matched.
+func text(err error) string { return fmt.Sprint(err) }

@@ -45,7 +45,7 @@ func TestSyncBreakerOutlivesHungProbes(t *testing.T) {
 			trip(t, b)
 			time.Sleep(set.Cooldown - 1)
 			require.ErrorIs(t, b.Do(t.Context(), nothing), seawall.ErrOpen)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			for range set.Probes {
 				go func() { _ = b.Do(t.Context(), func(context.Context) error { time.Sleep(time.Minute); return last }) }()
 			}
@@ -188,7 +188,7 @@ func TestSyncBreakerJitter(t *testing.T) {
 			seen[wait] = true
 			time.Sleep(wait - 1)
 			require.ErrorIs(t, b.Do(t.Context(), nothing), seawall.ErrOpen)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			for range set.ProbeSuccesses {
 				require.NoError(t, b.Do(t.Context(), nothing))
 			}

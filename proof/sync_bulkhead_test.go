@@ -257,7 +257,7 @@ func TestSyncBulkheadHoldsTheSlotUntilFnReturns(t *testing.T) {
 		go func() { _ = b.Do(ctx, sleeping(time.Minute)) }()
 		time.Sleep(time.Minute - 1)
 		require.ErrorIs(t, b.Do(t.Context(), nothing), seawall.ErrBulkheadFull)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.NoError(t, b.Do(t.Context(), nothing))
 		requireIdle(t, b)

@@ -267,7 +267,7 @@ func TestSyncChainIsAssociative(t *testing.T) {
 			return seawall.PolicyFunc(func(ctx context.Context, fn func(context.Context) error) error {
 				trace = append(trace, "into "+name)
 				defer func() { trace = append(trace, "out of "+name) }()
-				return fn(context.WithValue(ctx, key(name), name)) //nolint:revive // A key for each policy.
+				return fn(context.WithValue(ctx, key(name), name))
 			})
 		}
 		a, b, c := named("a"), named("b"), named("c")

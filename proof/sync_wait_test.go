@@ -91,7 +91,7 @@ func TestSyncWaitForTheCooldownAndForPlaces(t *testing.T) {
 		}
 		time.Sleep(set.Cooldown - 1)
 		require.Zero(t, passed())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		require.Equal(t, set.Probes, passed())
 		requireState(t, b, seawall.HalfOpen, set.Probes)
 		require.Zero(t, b.Snapshot().Totals.Rejected, "who waits isn't rejected")
@@ -110,7 +110,7 @@ func TestSyncWaitForTheCooldownAndForPlaces(t *testing.T) {
 		require.Equal(t, set.Probes+1, passed())
 		time.Sleep(set.ProbeTimeout - 1) // The places lapse: the next two pass.
 		require.Equal(t, set.Probes+1, passed())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		require.Equal(t, 5, passed())
 		end(nil)
 		end(nil)

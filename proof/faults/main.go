@@ -72,7 +72,7 @@ func (t table) run(only string, parallel int, verbose bool) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { _ = os.RemoveAll(tmp) }()
 
 	start := time.Now()
 	sound := t.try(filepath.Join(tmp, "sound"), "")

@@ -81,7 +81,7 @@ func (m Breaker) Snapshot() seawall.Snapshot {
 }
 
 func (m Breaker) totals() seawall.Totals {
-	t := seawall.Totals{ByReason: map[seawall.Reason]uint64{}}
+	t := seawall.Totals{ByReason: make(map[seawall.Reason]uint64)}
 	for _, e := range m.log {
 		*[...]*uint64{&t.Successes, &t.Failures, &t.Ignored, &t.Late, &t.Rejected, &t.Cancelled, &t.WouldReject}[e.kind]++
 	}

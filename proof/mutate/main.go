@@ -63,7 +63,7 @@ func run(files []string, only string, second bool, parallel int, least float64) 
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { _ = os.RemoveAll(tmp) }()
 	m, overlay, err := mutateAll(files, tmp)
 	if err != nil {
 		return err
@@ -156,8 +156,10 @@ func build(overlay, tmp string, second bool) (suite, error) {
 	s[0].dir, s[0].flags = core, []string{"-test.short", "-test.skip=^TestDocs|^TestArchitecture|^TestDeps|Group"}
 	if second {
 		s = s[:2]
-		s[1].dir, s[1].flags = ".", []string{"-test.run=^(TestRapid|TestExhaustive|TestSync|TestLinearizable|Fuzz)",
-			"-rapid.nofailfile", "-rapid.shrinktime=10ms"}
+		s[1].dir, s[1].flags = ".", []string{
+			"-test.run=^(TestRapid|TestExhaustive|TestSync|TestLinearizable|Fuzz)",
+			"-rapid.nofailfile", "-rapid.shrinktime=10ms",
+		}
 	}
 	for i := range s {
 		s[i].binary = filepath.Join(tmp, fmt.Sprintf("test%d", i))
