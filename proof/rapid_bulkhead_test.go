@@ -110,7 +110,7 @@ func (r *queueRig) check() error {
 			is, isNot = context.Canceled, context.DeadlineExceeded
 		}
 		if !c.back || !errors.Is(c.err, seawall.ErrRejected) || !errors.Is(c.err, is) || errors.Is(c.err, isNot) {
-			return fmt.Errorf("call %d: back %v with %s, want a match of %v", g.ID, c.back, text(c.err), is)
+			return fmt.Errorf("call %d: back %v with %s, want a match of %s", g.ID, c.back, text(c.err), text(is))
 		}
 	}
 	for id, c := range r.calls {

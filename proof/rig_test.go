@@ -251,7 +251,7 @@ func sameRejection(got error, want *seawall.OpenError) error {
 	case got == nil && want == nil:
 		return nil
 	case got == nil || want == nil:
-		return fmt.Errorf("admission: got %s, want %v", text(got), want)
+		return fmt.Errorf("admission: got %s, want %s", text(got), text(want))
 	case !errors.As(got, &e) || !errors.Is(got, seawall.ErrOpen) || !errors.Is(got, seawall.ErrRejected):
 		return fmt.Errorf("rejection: got %T %s", got, text(got))
 	case e.State != want.State || e.Reason != want.Reason || !e.Until.Equal(want.Until):
