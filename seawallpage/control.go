@@ -97,11 +97,10 @@ func actionNames() string {
 	return strings.Join(names, ", ")
 }
 
-// breakersNamed returns the breakers of a name, each once.
 func (h *Handler) breakersNamed(name string) []*seawall.Breaker {
 	var found []*seawall.Breaker
 	for m := range h.config.members() {
-		if m.breaker != nil && m.name() == name && !slices.Contains(found, m.breaker) {
+		if m.breaker != nil && m.name() == name {
 			found = append(found, m.breaker)
 		}
 	}

@@ -79,7 +79,8 @@ func TestDuplicatesAreShownAndLeftAlone(t *testing.T) {
 
 func TestABreakerGivenTwiceIsStillOne(t *testing.T) {
 	b := br(t, "payments")
-	h := newHandler(t, seawallpage.Breakers(b, b), seawallpage.WithControl())
+	h := newHandler(t, seawallpage.Breakers(b, b), seawallpage.Breakers(b), seawallpage.WithControl())
+	assert.Len(t, rowsOf(pageOf(t, h, "/")), 1)
 	assert.Equal(t, http.StatusSeeOther, post(h, "payments", "force-open").Code)
 	assert.True(t, b.Snapshot().Forced)
 }

@@ -21,11 +21,10 @@ type look struct {
 
 // guardLook is a breaker or a bulkhead.
 type guardLook struct {
-	Kind  string `json:"kind"`
-	Name  string `json:"name"`
-	Group string `json:"group,omitempty"`
-	Key   string `json:"key,omitempty"`
-	Level level  `json:"level"`
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	place
+	Level level `json:"level"`
 
 	Snapshot any               `json:"snapshot"` // a seawall.Snapshot or a seawall.BulkheadSnapshot
 	Settings *seawall.Settings `json:"settings,omitempty"`
@@ -55,8 +54,9 @@ type source iter.Seq2[place, seawall.Policy]
 
 // place is where a policy is: somewhere by itself, or in a Group.
 type place struct {
-	inGroup    bool
-	group, key string
+	inGroup bool
+	Group   string `json:"group,omitempty"`
+	Key     string `json:"key,omitempty"`
 }
 
 // member is a breaker or a bulkhead; the other one is nil.
@@ -70,7 +70,7 @@ type member struct {
 func (m member) name() string {
 	switch {
 	case m.inGroup:
-		return m.group + "/" + m.key
+		return m.Group + "/" + m.Key
 	case m.breaker != nil:
 		return m.breaker.Name()
 	default:
@@ -78,12 +78,20 @@ func (m member) name() string {
 	}
 }
 
-// members iterates over all breakers and bulkheads that there are now.
+// members iterates over all breakers and bulkheads that there are now, each once at its place.
 func (c *config) members() iter.Seq[member] {
 	return func(yield func(member) bool) {
+		seen := map[member]bool{}
+		once := func(m member) bool {
+			if seen[m] {
+				return true
+			}
+			seen[m] = true
+			return yield(m)
+		}
 		for _, s := range c.sources {
 			for at, p := range s {
-				if !walk(at, p, yield) {
+				if !walk(at, p, once) {
 					return
 				}
 			}
@@ -131,13 +139,13 @@ func (m member) look() guardLook {
 	if m.bulkhead != nil {
 		s := m.bulkhead.Snapshot()
 		return guardLook{
-			Kind: "bulkhead", Name: m.name(), Group: m.group, Key: m.key, Level: bulkheadLevel(s),
+			Kind: "bulkhead", Name: m.name(), place: m.place, Level: bulkheadLevel(s),
 			Snapshot: s,
 		}
 	}
 	s := m.breaker.Snapshot()
 	return guardLook{
-		Kind: "breaker", Name: m.name(), Group: m.group, Key: m.key, Level: breakerLevel(s),
+		Kind: "breaker", Name: m.name(), place: m.place, Level: breakerLevel(s),
 		Snapshot: s, Settings: new(m.breaker.Settings()), History: m.breaker.History(),
 	}
 }
@@ -175,7 +183,7 @@ type filter struct {
 
 // guard reports whether m is wanted. The name of a Group stands for all of its keys too.
 func (f filter) guard(m member) bool {
-	return !f.byName || m.name() == f.name || m.inGroup && m.group == f.name
+	return !f.byName || m.name() == f.name || m.inGroup && m.Group == f.name
 }
 
 func (f filter) group(g groupLook) bool { return !f.byName || g.Name == f.name }

@@ -31,7 +31,7 @@ func Group[K comparable](name string, g *seawall.Group[K]) Option {
 		c.groups = append(c.groups, func() groupLook { return groupLook{name, g.Snapshot()} })
 		c.sources = append(c.sources, func(yield func(place, seawall.Policy) bool) {
 			for key, p := range g.All() {
-				if !yield(place{inGroup: true, group: name, key: keyText(key)}, p) {
+				if !yield(place{inGroup: true, Group: name, Key: keyText(key)}, p) {
 					return
 				}
 			}

@@ -210,6 +210,7 @@ func TestPageOfOneName(t *testing.T) {
 
 func TestGuardWithoutANameHasALink(t *testing.T) {
 	assert.Contains(t, pageOf(t, newHandler(t, seawallpage.Breakers(br(t, ""))), "/"), `<a href="?name="><bdi>(no name)</bdi></a>`)
+	assert.Contains(t, pageOf(t, newHandler(t, seawallpage.Breakers(br(t, "/"))), "/"), `<a href="?name=%2f"><bdi>/</bdi></a>`)
 }
 
 func TestPageOfAnUnknownNameLeadsBack(t *testing.T) {
