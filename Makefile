@@ -73,6 +73,37 @@ bench-peers: ## the peers side by side, in turns: medians, ratios, targets: ROUN
 cases: ## known faults of this kind of library, each with the tests that rule it out here
 	@go run ./internal/cases
 
+# Proof: proof/README.md says what each of these shows.
+
+.PHONY: proof
+proof: ## the searches of proof/ without the race detector, and the figures they reached
+	@cd proof && status=0; go test -count=1 -v . >proof.out 2>&1 || status=$$?; \
+		grep -aE '^ *(proof:|--- FAIL|FAIL|ok |panic:)' proof.out; exit $$status
+
+.PHONY: faults
+faults: ## break seawall on purpose: fault x method, each found by two methods at least
+	cd proof && go run ./faults
+
+.PHONY: spec
+spec: ## the protocol in the model checker spin (Debian: spin, gcc)
+	sh proof/spec/run.sh
+
+.PHONY: mutate
+mutate: .tools/gremlins ## mutants of the core: statements and conditions, and gremlins (an hour on two cores)
+	cd proof && go run ./mutate
+	.tools/gremlins unleash --timeout-coefficient 20 --workers 2 --exclude-files '^(proof|bench|contrib|examples|seawallhttp|seawallpage|internal|scripts)/' .
+
+.PHONY: soak
+SOAK ?= 10m
+soak: ## random operations of 64 goroutines under the race detector: SOAK=10m
+	cd proof && SEAWALL_SOAK=$(SOAK) go test -race -count=1 -timeout 24h -v -run TestSoak .
+
+.PHONY: release-check
+release-check: ## before a tag: the searches at length, and the nested modules as their users get them (hours)
+	cd proof && SEAWALL_PROOF=release go test -count=1 -timeout 6h -v .
+	$(MAKE) fuzz FUZZTIME=10m
+	scripts/release-check.sh
+
 # Checks.
 
 .PHONY: vet
