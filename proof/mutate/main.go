@@ -2,7 +2,7 @@
 // time, case conditions and the operands of && and || too, and runs the tests on the result through
 // "go test -overlay": the source tree is never touched.
 //
-//	go run ./mutate [-files a.go,b.go] [-second] [-run name] [-parallel 2] [-least 95]
+//	go run ./mutate [-files a.go,b.go] [-second] [-run regexp] [-parallel 2] [-least 95]
 //
 // A mutant is killed if the tests of the package fail or take too long; with -second the searches of this module get a
 // go at what those let live. It fails if less than 95 % are killed, the mutants that mutate/equivalent.txt names left
@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +30,7 @@ func main() {
 	files := flag.String("files", "state.go,breaker.go,call.go,edge.go,generation.go,probes.go,counts.go,window.go,slow.go,bulkhead.go",
 		"source files of the core")
 	second := flag.Bool("second", false, "let the searches of this module try what the first tests let live")
-	only := flag.String("run", "", "try only mutants whose name contains this")
+	only := flag.String("run", "", "try only mutants whose name matches this regular expression")
 	parallel := flag.Int("parallel", 2, "mutants tried at once")
 	least := flag.Float64("least", 95, "percentage that must be killed")
 	flag.Parse()
@@ -55,6 +56,10 @@ const (
 )
 
 func run(files []string, only string, second bool, parallel int, least float64) error {
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
 	known, err := readEquivalent(list)
 	if err != nil {
 		return err
@@ -78,7 +83,7 @@ func run(files []string, only string, second bool, parallel int, least float64) 
 
 	var all []mutant
 	for _, c := range m.all {
-		if strings.Contains(c.name, only) {
+		if pattern.MatchString(c.name) {
 			all = append(all, c)
 		}
 	}
