@@ -51,7 +51,9 @@ type demo struct {
 	a, b    *upstream
 	gateway *server
 	client  *http.Client
-	stdout  io.Writer
+
+	mu     sync.Mutex // guards stdout, to which the breakers' hook writes too
+	stdout io.Writer
 }
 
 // runDemo goes through the phases. An interrupted one is shown as far as it got.
@@ -179,7 +181,11 @@ func (d *demo) get(ctx context.Context, path string) (code int, err error) {
 	return response.StatusCode, err
 }
 
-func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.stdout, format+"\n", args...) }
+func (d *demo) say(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fmt.Fprintf(d.stdout, format+"\n", args...)
+}
 
 func (d *demo) showChange(c seawall.StateChange) {
 	name := "a"

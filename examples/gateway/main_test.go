@@ -212,7 +212,8 @@ func TestFullGatewaySheds(t *testing.T) {
 		response, _ = get(t, client, gateway+"/healthz")
 		assert.Equal(t, http.StatusOK, response.StatusCode)
 
-		time.Sleep(maxWait) // In the bubble: those in the queue have waited for long enough.
+		time.Sleep(maxWait) // In the bubble.
+		synctest.Wait()     // Those in the queue have waited for long enough.
 		close(answer)
 		callers.Wait()
 		for i := range maxRequests + maxQueue {
