@@ -332,6 +332,37 @@ func TestReadAndCloseAtTheSameTime(t *testing.T) {
 	})
 }
 
+// A Read that fails because of a Close says nothing, even if it returns first.
+func TestReadThatACloseHasEnded(t *testing.T) {
+	b := br(t)
+	inner := &blockedBody{closed: make(chan struct{}), read: make(chan struct{})}
+	transport := over(t, roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: inner}, nil
+	}), seawallhttp.WithBreaker(b), seawallhttp.WithJudgeBody())
+	resp, err := transport.RoundTrip(request(t, http.MethodGet, "http://host", nil))
+	require.NoError(t, err)
+	go func() {
+		defer close(inner.read)
+		_, _ = resp.Body.Read(nil)
+	}()
+	closeAll(t, resp.Body)
+	wantTotals(t, b, 1, 0, 0)
+}
+
+// blockedBody has a Read that lasts until it is closed, and a Close that lasts until that Read has returned to its caller.
+type blockedBody struct{ closed, read chan struct{} }
+
+func (b *blockedBody) Read([]byte) (int, error) {
+	<-b.closed
+	return 0, io.ErrClosedPipe
+}
+
+func (b *blockedBody) Close() error {
+	close(b.closed)
+	<-b.read
+	return nil
+}
+
 // upgrade is a server that speaks another protocol after 101: it sends back what it gets, and then says goodbye.
 func upgrade(w http.ResponseWriter, _ *http.Request) {
 	conn, _, err := http.NewResponseController(w).Hijack()

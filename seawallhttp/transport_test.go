@@ -234,7 +234,7 @@ func wantOpenBreakersKept(t *testing.T, opts ...seawallhttp.TransportOption) {
 	_, err := transport.RoundTrip(request(t, http.MethodGet, "http://down", nil))
 	require.ErrorIs(t, err, errBoom)
 	down = false
-	for _, host := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
+	for host := range strings.SplitSeq("abcdefghijklmnopqrstuvwxyz", "") {
 		_, err := transport.RoundTrip(request(t, http.MethodGet, "http://"+host, nil))
 		require.NoError(t, err)
 	}
