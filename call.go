@@ -384,7 +384,7 @@ func (b *Breaker) tallyLocked(g *generation) tally {
 		return b.counts.window.counts()
 	case HalfOpen:
 		return tally{calls: g.successes.Load()}
-	default:
-		return tally{}
+	case Open: // Nothing runs that counts.
 	}
+	return tally{}
 }

@@ -131,9 +131,9 @@ func (e entry) tally() tally {
 		return tally{calls: 1, failures: 1}
 	case failedSlow:
 		return tally{calls: 1, failures: 1, slow: 1}
-	default:
-		return tally{calls: 1}
+	case succeeded:
 	}
+	return tally{calls: 1}
 }
 
 func (w *countWindow) book(t tally) {
