@@ -446,7 +446,17 @@ func everyMethod() map[string]func(*seawall.Breaker) {
 		"Settings":  func(b *seawall.Breaker) { b.Settings() },
 		"ForceOpen": func(b *seawall.Breaker) { b.ForceOpen() },
 		"Reset":     func(b *seawall.Breaker) { b.Reset() },
+		"Wait":      func(b *seawall.Breaker) { waitInVain(b) },
+		"Mode":      func(b *seawall.Breaker) { b.Mode() },
+		"SetMode":   func(b *seawall.Breaker) { _, _ = b.SetMode(seawall.Off), b.SetMode(seawall.Enforce) },
 	}
+}
+
+// waitInVain has no time to wait.
+func waitInVain(b *seawall.Breaker) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, _ = b.Wait(ctx)
 }
 
 func allowAndReport(b *seawall.Breaker) {
