@@ -35,6 +35,8 @@ type Breaker struct {
 	history []Change      // the last one is the edge that began the current generation
 	changed chan struct{} // closed with the next edge or free place, nil if nobody waits for that
 
+	rejectedBefore uint64 // the sum of the two below, as of the latest edge
+
 	rejected, wouldReject atomic.Uint64 // counted without the lock
 }
 

@@ -72,8 +72,19 @@ func (b *Breaker) edgeLocked(why Reason, counts tally, v verdict) *aftermath {
 		Calls: counts.calls, Failures: counts.failures, SlowCalls: counts.slow,
 	}
 	b.recordLocked(change)
-	after.message = b.config.events.put(change, after.trip != nil)
+	e := event{StateChange: change, opens: b.totals.opens, rejected: b.takeRejectedLocked()}
+	if to == Open && !g.forced() {
+		e.cooldown = b.opening.duration()
+	}
+	after.message = b.config.events.put(e, after.trip != nil)
 	return after
+}
+
+// takeRejectedLocked returns how many calls were rejected, or would have been, since it was last asked.
+func (b *Breaker) takeRejectedLocked() uint64 {
+	before := b.rejectedBefore
+	b.rejectedBefore = b.rejected.Load() + b.wouldReject.Load()
+	return b.rejectedBefore - before
 }
 
 // retireLocked ends a generation. That comes before the next one is to be seen: whoever has seen that finds the result
@@ -173,7 +184,7 @@ func (b *Breaker) follow(after *aftermath) {
 	defer b.config.events.deliver()
 	if after.trip != nil {
 		defer b.config.events.release(after.message)
-		b.setCooldown(after.generation, b.config.cooldown(*after.trip))
+		b.setCooldown(after, b.config.cooldown(*after.trip))
 	}
 }
 
@@ -191,13 +202,16 @@ func (b *Breaker) followOrFree(after *aftermath, t ticket) {
 }
 
 // setCooldown puts the cooldown function's answer into force, unless it came too late or says nothing.
-func (b *Breaker) setCooldown(g *generation, d time.Duration) {
+func (b *Breaker) setCooldown(after *aftermath, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if d > 0 && g == b.current.Load() {
+	if g := after.generation; d > 0 && g == b.current.Load() {
 		b.opening.cooldown = d
 		b.setRejectionLocked(g)
 		b.wakeLocked()
+		if after.message != nil { // It is held, so nobody reads it yet.
+			after.message.event.cooldown = b.opening.duration()
+		}
 	}
 }
 

@@ -1,27 +1,38 @@
 package seawall
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // outbox brings state changes to the hooks: each once, in order, one at a time, and under no lock. There is no
 // goroutine for it; whoever made a change calls deliver after unlocking, and delivers what is there. A nil outbox has
 // no hooks.
 type outbox struct {
-	hooks []func(StateChange) // set once
+	hooks []func(event) // set once
 
 	mu    sync.Mutex // guards the fields below; taken after Breaker.mu where both are held
 	queue []*message
 	busy  bool // a hook is running
 }
 
-// message is one state change on its way to the hooks.
+// event is a state change with what only the log tells besides.
+type event struct {
+	StateChange
+	cooldown time.Duration // how long the breaker is open now; 0 if it does not open, or was forced to
+	opens    uint64        // changes to Open so far
+	rejected uint64        // calls since the change before that were rejected, or in mode Observe would have been
+}
+
+// message is an event on its way to the hooks.
 type message struct {
-	change StateChange
-	hook   int  // the next one to get it
-	held   bool // not to be delivered yet, nor anything behind it
+	event event
+	hook  int  // the next one to get it
+	held  bool // not to be delivered yet, nor anything behind it
 }
 
 // with returns o with one more hook; o may be nil.
-func (o *outbox) with(hook func(StateChange)) *outbox {
+func (o *outbox) with(hook func(event)) *outbox {
 	if o == nil {
 		o = new(outbox)
 	}
@@ -29,12 +40,12 @@ func (o *outbox) with(hook func(StateChange)) *outbox {
 	return o
 }
 
-// put queues a change. A held one stays, with all that come after it, until release.
-func (o *outbox) put(change StateChange, held bool) *message {
+// put queues an event. A held one stays, with all that come after it, until release.
+func (o *outbox) put(e event, held bool) *message {
 	if o == nil {
 		return nil
 	}
-	m := &message{change: change, held: held}
+	m := &message{event: e, held: held}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.queue = append(o.queue, m)
@@ -57,9 +68,9 @@ func (o *outbox) deliver() {
 	}
 }
 
-// deliverOne calls one hook with one change and reports whether there was something to do.
+// deliverOne calls one hook with one event and reports whether there was something to do.
 func (o *outbox) deliverOne() bool {
-	hook, change, ok := o.take()
+	hook, e, ok := o.take()
 	if !ok {
 		return false
 	}
@@ -70,16 +81,16 @@ func (o *outbox) deliverOne() bool {
 			o.deliver()
 		}
 	}()
-	hook(change)
+	hook(e)
 	returned = true
 	return true
 }
 
-func (o *outbox) take() (hook func(StateChange), change StateChange, ok bool) {
+func (o *outbox) take() (hook func(event), e event, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.busy || len(o.queue) == 0 || o.queue[0].held {
-		return nil, StateChange{}, false
+		return nil, event{}, false
 	}
 	o.busy = true
 	m := o.queue[0]
@@ -88,7 +99,7 @@ func (o *outbox) take() (hook func(StateChange), change StateChange, ok bool) {
 		o.queue[0] = nil
 		o.queue = o.queue[1:]
 	}
-	return hook, m.change, true
+	return hook, m.event, true
 }
 
 func (o *outbox) done() {

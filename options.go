@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"time"
 )
@@ -223,7 +224,7 @@ func WithClassifier(f func(ctx context.Context, err error) Outcome) BreakerOptio
 // Default: none. Range: not nil.
 func WithOnStateChange(f func(StateChange)) BreakerOption {
 	return breakerOption(func(c *breakerConfig) error {
-		c.events = c.events.with(f)
+		c.events = c.events.with(func(e event) { f(e.StateChange) })
 		return notNil("WithOnStateChange", f == nil)
 	})
 }
@@ -297,6 +298,7 @@ type breakerConfig struct {
 	classify func(context.Context, error) Outcome
 	cooldown func(Trip) time.Duration // nil: Cooldown and Backoff decide
 	events   *outbox                  // nil: nobody wants to know
+	logger   *slog.Logger             // nil: none
 }
 
 func newBreakerConfig(opts []BreakerOption) (breakerConfig, error) {
@@ -318,6 +320,9 @@ func newBreakerConfig(opts []BreakerOption) (breakerConfig, error) {
 	}
 	errs = append(errs, c.conflicts())
 	c.setDefaults()
+	if c.logger != nil {
+		c.events = c.events.with(logTo(c.logger))
+	}
 	return c, errors.Join(errs...)
 }
 
