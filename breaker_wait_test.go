@@ -89,7 +89,9 @@ func admitted(all []*waiter) (in []*waiter) {
 
 func (w *waiter) wantWaiting(t testing.TB) {
 	t.Helper()
-	require.True(t, w.waits(), "it waits no longer: %v", w.err)
+	if !w.waits() {
+		require.FailNow(t, "it waits no longer", "%v", w.err)
+	}
 }
 
 // wantIn returns the done of a waiter that must have been admitted.
