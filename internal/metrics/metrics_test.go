@@ -113,6 +113,7 @@ func TestAFreshBreakerTellsAllButTheRatio(t *testing.T) {
 	}, s.collect(t))
 }
 
+// G35: the state is read when it is asked for, so it can't lag behind.
 func TestEveryStateAndReasonIsTold(t *testing.T) {
 	clk := newClock()
 	b := br(t, "b", seawall.WithClock(clk))
@@ -251,6 +252,7 @@ func TestTimeInEachState(t *testing.T) {
 	assert.InDelta(t, 2, values["circuit_breaker.state_time b half_open"], 0)
 }
 
+// B71: what runs is read when it is asked for, also while calls are rejected.
 func TestABulkhead(t *testing.T) {
 	clk := newClock()
 	bounded := seawall.Must(seawall.NewBulkhead("b", 2, seawall.WithMaxQueue(0), seawall.WithClock(clk)))
@@ -392,6 +394,11 @@ func TestAGroupIsSummedUpUnderItsName(t *testing.T) {
 	for series := range values {
 		assert.Equal(t, "hosts", strings.Fields(series)[1])
 	}
+
+	g.Remove("a") // G36: a breaker that is gone is in no state, but what it counted stays.
+	values = s.collect(t)
+	assert.Zero(t, values["circuit_breaker.status hosts open"])
+	assert.EqualValues(t, 6, values["circuit_breaker.calls hosts failure"])
 }
 
 // A counter that fell would look like a restart, and the whole rest of it like new calls.
