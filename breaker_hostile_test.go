@@ -410,6 +410,18 @@ type nilError struct{ err error }
 func (e *nilError) Error() string { return e.err.Error() }
 func (e *nilError) Unwrap() error { return e.err }
 
+// An error that claims to be whatever it is asked for, and hands out nothing, is a failure like any other.
+func TestErrorThatClaimsToBeAnything(t *testing.T) {
+	b := br(t, newClock())
+	assert.NotPanics(t, func() { _ = do(b, returns(boastfulError{})) })
+	assert.EqualValues(t, 1, b.Snapshot().Failures)
+}
+
+type boastfulError struct{}
+
+func (boastfulError) Error() string { return "boastful" }
+func (boastfulError) As(any) bool   { return true }
+
 // Whatever happens to a call, only the first end of it counts: a done that panics on the way out of a hook has been
 // used up.
 func TestDoneThatPanicsIsUsedUp(t *testing.T) {
