@@ -23,7 +23,7 @@ func HostKey(req *http.Request) string {
 }
 
 func defaultPort(scheme string) string {
-	switch strings.ToLower(scheme) {
+	switch scheme {
 	case "http":
 		return ":80"
 	case "https":
