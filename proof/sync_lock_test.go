@@ -134,3 +134,28 @@ func TestSyncSlowCallsOfCallersWhoHangUp(t *testing.T) {
 		require.Zero(t, s.Late+s.Ignored, "what a slow call returns later changes nothing")
 	})
 }
+
+// A call that finds slow ones opens the breaker and is itself rejected. If a hook dies of that edge, the call has no
+// place to give back, and the caller sees the hook's own panic.
+func TestSyncHookThatDiesOfSlowCalls(t *testing.T) {
+	for _, how := range []string{"panic", "goexit"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBreaker(seawall.WithSlowCallThreshold(time.Second), seawall.WithOnStateChange(func(seawall.StateChange) { die(how) }))
+			for range small().ConsecutiveFailures {
+				go func() { _ = b.Do(t.Context(), sleeping(time.Minute)) }()
+			}
+			time.Sleep(2 * time.Second)
+			got := apart(func() {
+				_ = b.Do(t.Context(), func(context.Context) error { t.Error("it was to be rejected"); return nil })
+			})
+			if how == "panic" {
+				require.Equal(t, any(how), got)
+			} else {
+				require.Nil(t, got)
+			}
+			requireState(t, b, seawall.Open, 0)
+			require.Zero(t, b.Snapshot().Totals.Ignored)
+			time.Sleep(time.Minute)
+		})
+	}
+}

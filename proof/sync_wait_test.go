@@ -153,6 +153,39 @@ func TestSyncWaitIsWokenByEdges(t *testing.T) {
 	})
 }
 
+// Who waits is told when the wait has become another one: none in Observe, or what the cooldown function decides.
+func TestSyncWaitFollowsWhatChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker()
+		b.ForceOpen()
+		w := startWait(t.Context(), b)
+		time.Sleep(time.Second)
+		require.NoError(t, b.SetMode(seawall.Observe))
+		synctest.Wait()
+		require.True(t, w.passed())
+		require.Equal(t, time.Second, w.after)
+
+		for _, decided := range []time.Duration{2 * time.Second, 20 * time.Second} {
+			answer := make(chan time.Duration)
+			b = newBreaker(seawall.WithCooldownFunc(func(seawall.Trip) time.Duration { return <-answer }))
+			go func() {
+				for range small().ConsecutiveFailures {
+					_ = b.Do(context.Background(), boom)
+				}
+			}()
+			synctest.Wait()
+			w = startWait(t.Context(), b)
+			answer <- decided
+			time.Sleep(decided - 1)
+			synctest.Wait()
+			require.False(t, w.passed(), "decided %v", decided)
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			require.True(t, w.passed(), "decided %v", decided)
+		}
+	})
+}
+
 func TestSyncWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, errCause := newBreaker(), errors.New("shutting down")
