@@ -141,7 +141,7 @@ func TestWaitOnAnOpenBreaker(t *testing.T) {
 	}
 }
 
-// B98: whatever frees a place, the next one gets it at once: a probe that succeeds or is ignored, and one that hangs.
+// G98: whatever frees a place, the next one gets it at once: a probe that succeeds or is ignored, and one that hangs.
 func TestWaitForAPlace(t *testing.T) {
 	for name, free := range map[string]func(tl timeline, done func(error)){
 		"success": func(_ timeline, done func(error)) { done(nil) },
