@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,9 +209,55 @@ func TestSyncWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestSyncWaitPanicsOnMistakes(t *testing.T) {
-	require.Panics(t, func() { _, _ = (&seawall.Breaker{}).Wait(context.Background()) })
-	require.Panics(t, func() { _, _ = newBreaker().Wait(nil) }) //nolint:staticcheck // That is the mistake.
+// Mistakes of the caller's get a clear text, from every method.
+func TestSyncBreakerPanicsOnMistakes(t *testing.T) {
+	ctx := context.Background()
+	for name, f := range map[string]func(*seawall.Breaker){
+		"Wait":  func(b *seawall.Breaker) { _, _ = b.Wait(ctx) },
+		"Allow": func(b *seawall.Breaker) { _, _ = b.Allow(ctx) },
+		"Do":    func(b *seawall.Breaker) { _ = b.Do(ctx, nothing) },
+		"Mode":  func(b *seawall.Breaker) { b.Mode() }, "SetMode": func(b *seawall.Breaker) { _ = b.SetMode(seawall.Observe) },
+		"State": func(b *seawall.Breaker) { b.State() }, "Snapshot": func(b *seawall.Breaker) { b.Snapshot() },
+		"History": func(b *seawall.Breaker) { b.History() }, "Settings": func(b *seawall.Breaker) { b.Settings() },
+		"Name": func(b *seawall.Breaker) { _ = b.Name() }, "ForceOpen": func(b *seawall.Breaker) { b.ForceOpen() },
+		"Reset": func(b *seawall.Breaker) { b.Reset() },
+	} {
+		for _, b := range []*seawall.Breaker{nil, {}} {
+			require.PanicsWithValue(t, "seawall: use of a Breaker that was not made by NewBreaker", func() { f(b) }, name)
+		}
+	}
+	require.PanicsWithValue(t, "seawall: nil Context", func() { _, _ = newBreaker().Wait(nil) }) //nolint:staticcheck // That is the mistake.
+}
+
+// deafClock counts who asks it for a timer, and never rings.
+type deafClock struct {
+	spyClock
+	timers atomic.Int64
+}
+
+func (c *deafClock) After(time.Duration) <-chan time.Time {
+	c.timers.Add(1)
+	return nil
+}
+
+// Forced open has no end that a timer could tell, and a cooldown that ended while it was looked at needs none.
+func TestSyncWaitAsksForNoTimerInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &deafClock{}
+		b := newBreaker(seawall.WithClock(clock))
+		b.ForceOpen()
+		w := startWait(t.Context(), b)
+		b.Reset()
+		synctest.Wait()
+		require.True(t, w.passed())
+		require.Zero(t, clock.timers.Load())
+
+		trip(t, b)
+		clock.spyOn, clock.spy = clock.looks.Load()+1, func() { clock.Advance(small().Cooldown) }
+		w = startWait(t.Context(), b)
+		require.True(t, w.passed(), "the cooldown ended between the refusal and the question how long to wait")
+		require.Zero(t, clock.timers.Load())
+	})
 }
 
 // Nobody is left behind: whatever happens, all who wait pass once the dependency is well.
