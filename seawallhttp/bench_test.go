@@ -16,11 +16,7 @@ import (
 // BenchmarkRoundTrip is a GET over the loopback interface, bare and guarded, by HTTP/1.1 and HTTP/2.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, proto := range protocols() {
-		bare, guarded := benchClients(b, proto.start)
-		for _, impl := range []struct {
-			name string
-			get  func()
-		}{{"bare", bare}, {"guarded", guarded}} {
+		for _, impl := range impls(b, proto.start) {
 			b.Run("proto="+proto.name+"/impl="+impl.name, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
@@ -31,20 +27,25 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// BenchmarkOverhead makes a bare and a guarded request in turns and reports the ratio of the medians: what else the machine
-// does meets both alike, and what it does to a single request doesn't show.
+// BenchmarkOverhead makes a request of each kind in turns and reports the ratios of the medians: what else the machine does
+// meets all alike, and what it does to a single request doesn't show.
 func BenchmarkOverhead(b *testing.B) {
 	for _, proto := range protocols() {
-		bare, guarded := benchClients(b, proto.start)
+		impls := impls(b, proto.start)
 		b.Run("proto="+proto.name, func(b *testing.B) {
-			var without, with []time.Duration
-			for b.Loop() {
-				without = append(without, took(bare))
-				with = append(with, took(guarded))
+			times := make([][]time.Duration, len(impls))
+			for n := 0; b.Loop(); n++ {
+				for i := range impls {
+					i = (i + n) % len(impls) // None of them always comes after the same one.
+					times[i] = append(times[i], took(impls[i].get))
+				}
 			}
-			b.ReportMetric(median(with)/median(without), "guarded/bare")
-			b.ReportMetric(median(without), "bare-ns")
-			b.ReportMetric(0, "ns/op") // It would be that of both together.
+			bare := median(times[0])
+			for i, impl := range impls[1:] {
+				b.ReportMetric(median(times[i+1])/bare, impl.name+"/bare")
+			}
+			b.ReportMetric(bare, "bare-ns")
+			b.ReportMetric(0, "ns/op") // It would be that of all together.
 		})
 	}
 }
@@ -67,15 +68,26 @@ type protocol struct {
 
 func protocols() []protocol { return []protocol{{"http1", startHTTP1}, {"http2", startHTTP2}} }
 
-// benchClients returns two functions that make a request, one of them through a breaker and a bulkhead for each host.
-func benchClients(b *testing.B, start starter) (bare, guarded func()) {
+// impl is a way to make a request.
+type impl struct {
+	name string
+	get  func()
+}
+
+// impls are the bare transport, one with a breaker for each host, and one with a bulkhead besides.
+func impls(b *testing.B, start starter) []impl {
 	b.Helper()
 	h := start(b, status)
 	base := h.Client().Transport
-	transport := over(b, base, seawallhttp.WithBulkheads(func(key string) (*seawall.Bulkhead, error) {
+	breaker := over(b, base)
+	both := over(b, base, seawallhttp.WithBulkheads(func(key string) (*seawall.Bulkhead, error) {
 		return seawall.NewBulkhead(key, 64)
 	}))
-	return getter(b, base, h.URL), getter(b, transport, h.URL)
+	return []impl{
+		{"bare", getter(b, base, h.URL)},
+		{"breaker", getter(b, breaker, h.URL)},
+		{"both", getter(b, both, h.URL)},
+	}
 }
 
 func getter(b *testing.B, transport http.RoundTripper, url string) func() {

@@ -77,7 +77,8 @@ func ExampleWithClassifier() {
 		}
 		return seawallhttp.DefaultClassifier(req, resp, err)
 	}
-	server := httptest.NewTLSServer(http.NotFoundHandler()) // Nobody knows who signed its certificate.
+	server := newServer(http.NotFoundHandler())
+	server.StartTLS() // Nobody knows who signed its certificate.
 	defer server.Close()
 	breaker := seawall.Must(seawall.NewBreaker("server"))
 	transport := seawall.Must(seawallhttp.NewTransport(nil,
