@@ -237,6 +237,23 @@ func TestTheRatioIsAbsentWhereNoRuleLooksAtIt(t *testing.T) {
 	}
 }
 
+func TestCallsInTheWindow(t *testing.T) {
+	clk := newClock()
+	b := br(t, "b", seawall.WithClock(clk))
+	s := newSet()
+	require.NoError(t, s.AddBreaker(b))
+	for _, fn := range []func(context.Context) error{ok, ok, bad, ok} {
+		do(b, fn)
+	}
+	values := s.collect(t)
+	assert.EqualValues(t, 3, values["circuit_breaker.window.calls b success"])
+	assert.EqualValues(t, 1, values["circuit_breaker.window.calls b failure"])
+	clk.Advance(time.Minute)
+	values = s.collect(t)
+	assert.Zero(t, values["circuit_breaker.window.calls b success"])
+	assert.EqualValues(t, 3, values["circuit_breaker.calls b success"])
+}
+
 func TestTimeInEachState(t *testing.T) {
 	clk := newClock()
 	b := br(t, "b", seawall.WithClock(clk))
