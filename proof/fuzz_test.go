@@ -159,7 +159,7 @@ func FuzzOptions(f *testing.F) {
 					t.Fatalf("%+v: %v doesn't name %s", c, err, name)
 				}
 			}
-			for _, line := range strings.Split(err.Error(), "\n") {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
 				if !strings.HasPrefix(line, "seawall: ") {
 					t.Fatalf("%+v: line %q", c, line)
 				}
