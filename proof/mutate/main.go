@@ -32,9 +32,10 @@ func main() {
 	second := flag.Bool("second", false, "let the searches of this module try what the first tests let live")
 	only := flag.String("run", "", "try only mutants whose name matches this regular expression")
 	parallel := flag.Int("parallel", 2, "mutants tried at once")
+	verbose := flag.Bool("v", false, "show how each mutant was killed")
 	least := flag.Float64("least", 95, "percentage that must be killed")
 	flag.Parse()
-	if err := run(strings.Split(*files, ","), *only, *second, *parallel, *least); err != nil {
+	if err := run(strings.Split(*files, ","), *only, *second, *verbose, *parallel, *least); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
@@ -55,7 +56,7 @@ const (
 	fates
 )
 
-func run(files []string, only string, second bool, parallel int, least float64) error {
+func run(files []string, only string, second, verbose bool, parallel int, least float64) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func run(files []string, only string, second bool, parallel int, least float64) 
 		}
 	}
 	start := time.Now()
-	result := tests.tryAll(all, known, parallel)
+	result := tests.tryAll(all, known, parallel, verbose)
 	var n [fates]int
 	for i, c := range all {
 		n[result[i]]++
@@ -198,7 +199,7 @@ func (s suite) pass(id int) (out string, ok bool) {
 	return "", true
 }
 
-func (s suite) tryAll(all []mutant, known map[string]bool, parallel int) []fate {
+func (s suite) tryAll(all []mutant, known map[string]bool, parallel int, verbose bool) []fate {
 	result := make([]fate, len(all))
 	limit := make(chan struct{}, parallel)
 	var wg sync.WaitGroup
@@ -210,9 +211,13 @@ func (s suite) tryAll(all []mutant, known map[string]bool, parallel int) []fate 
 		limit <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-limit }()
-			if _, ok := s.pass(m.id); ok {
+			out, ok := s.pass(m.id)
+			if ok {
 				result[i] = lived
 				fmt.Fprintf(os.Stderr, "%d of %d: LIVED %s\n", i+1, len(all), m.name)
+			} else if verbose {
+				lines := strings.Split(out, "\n")
+				fmt.Printf("killed %s\n\t%s\n", m.name, strings.Join(lines[:min(8, len(lines))], "\n\t"))
 			}
 		})
 	}
