@@ -110,10 +110,12 @@ func TestClientGoneWhileQueued(t *testing.T) {
 		awaitWaiting(slots, 1)
 		cancel()
 		require.ErrorIs(t, <-gone, context.Canceled)
-		awaitWaiting(slots, 0)
+		for slots.Snapshot().Totals.Cancelled == 0 {
+			runtime.Gosched()
+		}
 		release()
 		wantInFlight(t, slots, 0)
-		assert.EqualValues(t, 1, slots.Snapshot().Totals.Cancelled)
+		assert.Zero(t, slots.Snapshot().Waiting)
 	})
 }
 
