@@ -114,6 +114,10 @@ func version() string {
 	if !ok {
 		return ""
 	}
+	return versionIn(build)
+}
+
+func versionIn(build *debug.BuildInfo) string {
 	for _, m := range build.Deps {
 		if m.Path == scope {
 			return m.Version
