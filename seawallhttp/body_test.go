@@ -272,6 +272,16 @@ func TestJudgeBody(t *testing.T) {
 	})
 }
 
+// The outcome of a status is none of a body that breaks off.
+func TestOutcomeOfAStatusDoesNotCoverTheBody(t *testing.T) {
+	h, b := startHTTP1(t, diesInTheBody), br(t)
+	client, _ := h.through(t, seawallhttp.WithBreaker(b), seawallhttp.WithJudgeBody(),
+		seawallhttp.WithOutcome(http.StatusOK, seawall.Success))
+	_, _, err := fetch(t, client, h.URL)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	wantTotals(t, b, 0, 1, 0)
+}
+
 // Without JudgeBody a server that dies in the body is not seen.
 func TestBodyIsNotJudgedByDefault(t *testing.T) {
 	h, b := startHTTP1(t, diesInTheBody), br(t)
