@@ -19,11 +19,11 @@ type Breaker struct {
 	config breakerConfig
 	base   time.Time // elapsed time counts from here
 
-	systemTime bool // the clock is package time
+	systemTime bool         // the clock is package time; set once too
+	mode       atomic.Int32 // a Mode; written under mu
 
 	// current is the generation that calls are admitted to. Only an edge replaces it, under mu.
 	current atomic.Pointer[generation]
-	mode    atomic.Int64 // a Mode; written under mu
 
 	mu      sync.Mutex    // guards the fields below, and is never held while code of the user's runs
 	now     time.Duration // the latest noted reading of the clock, as elapsed time
@@ -56,7 +56,7 @@ func NewBreaker(name string, opts ...BreakerOption) (*Breaker, error) {
 		systemTime: config.clock == systemClock{},
 		counts:     newCounts(&config),
 	}
-	b.mode.Store(int64(config.Mode))
+	b.mode.Store(int32(config.Mode))
 	b.beginLocked(&generation{state: Closed})
 	return b, nil
 }

@@ -5,13 +5,13 @@ import "time"
 // counts are what a closed breaker knows about the calls of its generation. They are guarded by Breaker.mu. Only the
 // successes are counted elsewhere, by the generation and without a lock; they come in here as the number so far.
 type counts struct {
-	window window
-	timed  bool   // successes are told as they happen; else nobody has to know when that was
-	booked uint64 // how many of the successes are in here: all of them as of the latest turn
-	row    uint64 // failures with no success between them, as of the latest turn
+	window  window
+	booked  uint64     // how many of the successes are in here: all of them as of the latest turn
+	row     uint64     // failures with no success between them, as of the latest turn
+	running *slowCalls // nil if calls can't become slow
 
-	running  *slowCalls // nil if calls can't become slow
-	unjudged bool       // calls became slow, and no rule has been asked since
+	timed    bool // successes are told as they happen; else nobody has to know when that was
+	unjudged bool // calls became slow, and no rule has been asked since
 }
 
 func newCounts(c *breakerConfig) counts {

@@ -24,7 +24,7 @@ func (b *Breaker) interfere(why Reason) *aftermath {
 func (b *Breaker) switchMode(m Mode) *aftermath {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	was := Mode(b.mode.Swap(int64(m)))
+	was := Mode(b.mode.Swap(int32(m)))
 	if was == m || was != Off && m != Off {
 		b.wakeLocked() // Who waits for a place needs none in Observe.
 		return nil
@@ -61,7 +61,6 @@ func (b *Breaker) edgeLocked(why Reason, counts tally, v verdict) *aftermath {
 		b.opens = 0
 		b.counts.clear(b.now)
 	case Open:
-		b.totals.opens++
 		after.trip = b.openLocked(g, v)
 	case HalfOpen:
 		b.probes = &probes{max: b.config.Probes, timeout: b.probeTimeoutLocked()}
@@ -72,7 +71,7 @@ func (b *Breaker) edgeLocked(why Reason, counts tally, v verdict) *aftermath {
 		Calls: counts.calls, Failures: counts.failures, SlowCalls: counts.slow,
 	}
 	b.recordLocked(change)
-	e := event{StateChange: change, opens: b.totals.opens, rejected: b.takeRejectedLocked()}
+	e := event{StateChange: change, opens: b.totals.opens(), rejected: b.takeRejectedLocked()}
 	if to == Open && !g.forced() {
 		e.cooldown = b.opening.duration()
 	}

@@ -200,7 +200,6 @@ func (b *Breaker) Snapshot() Snapshot {
 type totals struct {
 	successes, failures, slowCalls, ignored, late, cancelled uint64
 
-	opens    uint64
 	byReason [lastReason + 1]uint64
 	spent    [HalfOpen + 1]time.Duration // in each state
 }
@@ -210,6 +209,12 @@ func (t *totals) fail(v verdict) {
 	if v.slow {
 		t.slowCalls++
 	}
+}
+
+// opens is the number of changes to Open.
+func (t *totals) opens() uint64 {
+	r := &t.byReason
+	return r[ReasonFailureRate] + r[ReasonConsecutiveFailures] + r[ReasonProbeFailed] + r[ReasonForced]
 }
 
 // slow counts calls that became slow while they ran.
@@ -228,7 +233,7 @@ func (t *totals) export() Totals {
 	return Totals{
 		Successes: t.successes, Failures: t.failures, SlowCalls: t.slowCalls, Ignored: t.ignored,
 		Late: t.late, Cancelled: t.cancelled,
-		Opens: t.opens, ByReason: byReason,
+		Opens: t.opens(), ByReason: byReason,
 		TimeClosed: t.spent[Closed], TimeOpen: t.spent[Open], TimeHalfOpen: t.spent[HalfOpen],
 	}
 }
