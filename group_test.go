@@ -697,6 +697,16 @@ func TestGroupEvictsOnlyWhatIsIdle(t *testing.T) {
 				return func() { wantMember(t, g, "a") }
 			},
 		},
+		"call that hangs": {
+			breaker(seawall.WithSlowCallThreshold(time.Second)),
+			func(t testing.TB, g *seawall.Group[string], clk *fakeClock) func() {
+				wantMember(t, g, "a")
+				done, err := breakerOf(t, g, "a").Allow(t.Context()) // Not by way of the Group, so nothing pins it.
+				require.NoError(t, err)
+				clk.Advance(time.Minute) // It has become slow, and the window has passed over that.
+				return func() { done(nil); wantMember(t, g, "a") }
+			},
+		},
 		"open": {
 			breaker(),
 			func(t testing.TB, g *seawall.Group[string], clk *fakeClock) func() {
@@ -1257,6 +1267,17 @@ func TestGroupHitAllocatesNothing(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { _ = p.Do(ctx, ok) }), "Policy")
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = strings.Get(host) }), "Get")
 	assert.Equal(t, 1, strings.Snapshot().Size)
+}
+
+// A call for a new key in a Group full of failing breakers allocates no more for 32 looks than for one: it does not
+// copy their windows.
+func TestGroupSearchAllocatesLittle(t *testing.T) {
+	g := newGroup(t, func(string) (*seawall.Breaker, error) { return seawall.NewBreaker("") }, seawall.WithMaxKeys(100))
+	for i := range 100 {
+		require.ErrorIs(t, g.Do(t.Context(), strconv.Itoa(i), bad), errBoom)
+	}
+	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = g.Do(t.Context(), "new", ok) }), 3.0)
+	assert.Zero(t, g.Snapshot().Evictions)
 }
 
 // What the Group adds to a call, beside a bare look into a sync.Map and a bare Breaker, with 1000 keys.
