@@ -13,7 +13,8 @@ trap 'rm -rf "$work"' EXIT
 # The modules go into a cache of their own: the next release must not find what this one tried.
 goproxy=$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)
 export GOPROXY=file://$work/proxy,file://$goproxy GOMODCACHE=$work/cache GONOSUMDB=$core GOWORK=off
-export GOFLAGS="-modcacherw -mod=mod -trimpath" # By their paths, what is compiled could not be reused.
+# Without paths in it, what is compiled can be used again.
+export GOFLAGS="-modcacherw -mod=mod -trimpath"
 mkdir "$work/proxy" "$work/tree"
 (cd scripts/fileproxy && go build -o "$work/fileproxy" .)
 
