@@ -213,8 +213,8 @@ func (b *Breaker) settle(t ticket, v verdict) {
 	}
 }
 
-// succeed counts a success of a plain generation: one reading of the clock, one atomic add, no lock. Without a failure rate over time nobody has to know when a success was, and there is no reading
-// either.
+// succeed counts a success of a plain generation: one reading of the clock, one atomic add, no lock. Without a failure
+// rate over time nobody has to know when a success was, and there is no reading either.
 func (b *Breaker) succeed(g *generation) {
 	if b.counts.timed {
 		if now := b.read(); now >= time.Duration(g.bucketEnd.Load()) {

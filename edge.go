@@ -45,7 +45,7 @@ func (b *Breaker) interfereLocked(why Reason) *aftermath {
 }
 
 // edgeLocked takes the breaker to its next state. It is the one door: no other code replaces the generation, and every
-// edge makes one event. A closed breaker has been halted.
+// edge makes one event. A plain generation has been halted, and the counts of a closed one are as of b.now.
 func (b *Breaker) edgeLocked(why Reason, counts tally, v verdict) *aftermath {
 	from := b.current.Load()
 	to, ok := next(from.state, from.forced(), why)
@@ -131,7 +131,6 @@ func (b *Breaker) nextChange() <-chan struct{} {
 // function about, nil if there is nothing to ask.
 func (b *Breaker) openLocked(g *generation, v verdict) *Trip {
 	if g.forced() {
-		b.opening = opening{cooldown: b.config.Cooldown}
 		g.rejection.Store(&OpenError{
 			Name: b.name, State: Open, Reason: g.reason, breaker: b, until: math.MaxInt64, wait: b.config.Cooldown,
 		})

@@ -31,7 +31,8 @@ type generation struct {
 
 	// Every call reads what is above, every success writes what is below: together they fill two cache lines.
 
-	// successes are those of a closed breaker. The top bit seals the count: what is added after that was late.
+	// successes are those of a closed breaker, or of the probes of a half-open one. The top bit seals the count: what is
+	// added after that does not count here.
 	successes atomic.Uint64
 
 	_ [64 - 8]byte
@@ -39,8 +40,9 @@ type generation struct {
 
 const sealed = 1 << 63
 
-// succeed counts a success, unless the generation has ended: then it returns false and the success is late. One
-// atomic add decides that, so no success is ever lost between the two.
+// succeed counts a success, unless the count is sealed: then it returns false, and whoever holds the lock can tell
+// whether the generation has ended, which makes the success late, or a failure is only deciding. One atomic add tells
+// the two apart, so no success is ever lost between them.
 func (g *generation) succeed() bool { return g.successes.Add(1)&sealed == 0 }
 
 // seal ends the count of successes, or halts it, and returns it.

@@ -99,8 +99,9 @@ type Snapshot struct {
 	Totals Totals `json:"totals"`
 }
 
-// Totals are counts over a [Breaker]'s whole life; they never fall, except the times if a [Clock] steps back. Of the calls that ran and have ended, each is
-// one of Successes, Failures, Ignored, Late and WouldReject.
+// Totals are counts over a [Breaker]'s whole life; they never fall, except what depends on the time if a [Clock] steps
+// back: TimeClosed and its like, and calls that are slow by a later reading only. Of the calls that ran and have ended,
+// each is one of Successes, Failures, Ignored, Late and WouldReject.
 type Totals struct {
 	Successes   uint64 `json:"successes"`
 	Failures    uint64 `json:"failures"`

@@ -44,7 +44,7 @@ func BenchmarkHalfOpen(b *testing.B) {
 		c.cooldown = time.Millisecond
 		breaker := i.breaker(c)
 		trip(breaker)
-		time.Sleep(2 * c.cooldown)
+		time.Sleep(2 * c.cooldown) // Few peers take a clock, so the cooldown has to pass for real.
 		release, admitted := hold(breaker)
 		if !admitted {
 			b.Fatal("no probe was admitted after the cooldown")
@@ -86,7 +86,7 @@ func BenchmarkIdle(b *testing.B) {
 			for _, breaker := range breakers {
 				_ = breaker(b.Context(), succeed)
 			}
-			time.Sleep(c.window / 2)
+			time.Sleep(c.window / 2) // As above: a window that idles for real.
 			for _, breaker := range breakers {
 				start := time.Now()
 				_ = breaker(b.Context(), succeed)
