@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seawall-go/seawall"
+	"github.com/seawall-go/seawall/internal/pipes"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestHangingUpstreamHarmsNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stdout bytes.Buffer
-		require.NoError(t, run(t.Context(), []string{"-demo"}, newPipes().network(), &stdout))
+		require.NoError(t, run(t.Context(), []string{"-demo"}, onPipes(pipes.New()), &stdout))
 		wantPlainText(t, stdout.String())
 		a, b := rows(t, stdout.String(), "a"), rows(t, stdout.String(), "b")
 		require.Len(t, a, 3)
@@ -77,7 +78,7 @@ func TestInterruptedDemo(t *testing.T) {
 			defer cancel()
 			var stdout bytes.Buffer
 			start := time.Now()
-			require.NoError(t, run(ctx, []string{"-demo"}, newPipes().network(), &stdout))
+			require.NoError(t, run(ctx, []string{"-demo"}, onPipes(pipes.New()), &stdout))
 			assert.Contains(t, stdout.String(), "Interrupted.")
 			assert.Less(t, time.Since(start), patience)
 		})
@@ -85,15 +86,15 @@ func TestInterruptedDemo(t *testing.T) {
 }
 
 // startGateway starts a gateway for these routes in the bubble, and returns a client for it.
-func startGateway(t *testing.T, pipes *pipes, args ...string) (client *http.Client, addr string) {
+func startGateway(t *testing.T, lan *pipes.Network, args ...string) (client *http.Client, addr string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	reader, stdout := io.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- run(ctx, args, pipes.network(), stdout) }()
+	go func() { done <- run(ctx, args, onPipes(lan), stdout) }()
 	_, err := fmt.Fscanf(reader, "listening on %s\n", &addr)
 	require.NoError(t, err)
-	transport := &http.Transport{DialContext: pipes.dial}
+	transport := &http.Transport{DialContext: lan.Dial}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		stop()
@@ -103,9 +104,9 @@ func startGateway(t *testing.T, pipes *pipes, args ...string) (client *http.Clie
 }
 
 // startBackend starts an upstream in the bubble.
-func startBackend(t *testing.T, pipes *pipes, handler http.HandlerFunc) (addr string) {
+func startBackend(t *testing.T, lan *pipes.Network, handler http.HandlerFunc) (addr string) {
 	t.Helper()
-	listener, err := pipes.listen("")
+	listener, err := lan.Listen("")
 	require.NoError(t, err)
 	backend := startServer(listener, handler)
 	t.Cleanup(func() { assert.NoError(t, backend.shutdown()) })
@@ -124,11 +125,11 @@ func get(t *testing.T, client *http.Client, url string) (*http.Response, string)
 
 func TestGatewayRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipes := newPipes()
-		backend := startBackend(t, pipes, func(w http.ResponseWriter, r *http.Request) {
+		lan := pipes.New()
+		backend := startBackend(t, lan, func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "%s %s", r.URL, r.Header.Get("X-Forwarded-Proto"))
 		})
-		client, gateway := startGateway(t, pipes,
+		client, gateway := startGateway(t, lan,
 			"-route", "/users/=http://"+backend, "-route", "/old/=http://"+backend+"/v1/", "-route", "/down/=http://nobody")
 
 		_, text := get(t, client, gateway+"/users/7?full")
@@ -166,9 +167,9 @@ func TestGatewayRoutes(t *testing.T) {
 
 func TestSlowUpstreamIsATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipes := newPipes()
-		backend := startBackend(t, pipes, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		client, gateway := startGateway(t, pipes, "-route", "/slow/=http://"+backend)
+		lan := pipes.New()
+		backend := startBackend(t, lan, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		client, gateway := startGateway(t, lan, "-route", "/slow/=http://"+backend)
 		start := time.Now()
 		response, text := get(t, client, gateway+"/slow/")
 		assert.Equal(t, http.StatusGatewayTimeout, response.StatusCode)
@@ -180,15 +181,15 @@ func TestSlowUpstreamIsATimeout(t *testing.T) {
 // More than the gateway can serve and queue is shed at once; its health is still told.
 func TestFullGatewaySheds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipes := newPipes()
+		lan := pipes.New()
 		var args []string
 		const upstreams = maxRequests/maxPerUpstream + 1 // One alone can't fill the gateway.
 		answer := make(chan struct{})
 		for i := range upstreams {
-			backend := startBackend(t, pipes, func(http.ResponseWriter, *http.Request) { <-answer })
+			backend := startBackend(t, lan, func(http.ResponseWriter, *http.Request) { <-answer })
 			args = append(args, "-route", fmt.Sprintf("/%d/=http://%s", i, backend))
 		}
-		client, gateway := startGateway(t, pipes, args...)
+		client, gateway := startGateway(t, lan, args...)
 		var codes sync.Map
 		var callers sync.WaitGroup
 		for i := range maxRequests {
@@ -298,20 +299,20 @@ func TestBadFlags(t *testing.T) {
 func TestListenerThatCannotBeOpenedIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for good := range 3 {
-			pipes := newPipes()
-			network := pipes.network()
+			lan := pipes.New()
+			network := onPipes(lan)
 			network.listen = func(addr string) (net.Listener, error) {
 				if good == 0 {
 					return nil, errors.New("no address left")
 				}
 				good--
-				return pipes.listen(addr)
+				return lan.Listen(addr)
 			}
 			err := run(t.Context(), []string{"-demo"}, network, io.Discard)
 			assert.ErrorContains(t, err, "no address left")
 			assert.Equal(t, 1, exitCode(err))
 		}
-		network := newPipes().network()
+		network := onPipes(pipes.New())
 		network.listen = func(string) (net.Listener, error) { return nil, errors.New("address in use") }
 		err := run(t.Context(), []string{"-route", "/a/=http://a"}, network, io.Discard)
 		assert.ErrorContains(t, err, "address in use")
@@ -342,3 +343,6 @@ func wantPlainText(t *testing.T, text string) {
 	}
 	assert.NotContains(t, text, "%!", "a verb without its value")
 }
+
+// onPipes is the network of the program under test, in memory.
+func onPipes(lan *pipes.Network) network { return network{listen: lan.Listen, dial: lan.Dial} }

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/seawall-go/seawall/internal/pipes"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // the machine's load doesn't change what comes out.
 func TestGuardKeepsLoadOffSickServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lines := runJSON(t, t.Context(), newPipes().network())
+		lines := runJSON(t, t.Context(), onPipes(pipes.New()))
 		s := summaryOf(t, lines)
 
 		assert.False(t, s.Interrupted)
@@ -67,7 +69,7 @@ func TestInterruptedRunPrintsItsSummary(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), test.after)
 				defer cancel()
 				start := time.Now()
-				s := summaryOf(t, runJSON(t, ctx, newPipes().network(), "-rate=100"))
+				s := summaryOf(t, runJSON(t, ctx, onPipes(pipes.New()), "-rate=100"))
 
 				assert.True(t, s.Interrupted)
 				assert.Less(t, time.Since(start), test.after+2*callTimeout, "it waits for the running calls only")
@@ -82,7 +84,7 @@ func TestInterruptedRunPrintsItsSummary(t *testing.T) {
 func TestTextReadsWellIn100Columns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stdout bytes.Buffer
-		require.NoError(t, run(t.Context(), []string{"-rate=100"}, newPipes().network(), &stdout))
+		require.NoError(t, run(t.Context(), []string{"-rate=100"}, onPipes(pipes.New()), &stdout))
 		wantPlainText(t, stdout.String())
 		for _, words := range []string{
 			"OUTAGE", "breaker: closed -> open, consecutive_failures", "requests that reached the sick server",
@@ -106,7 +108,7 @@ func TestInterruptedTextEndsWithTable(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		var stdout bytes.Buffer
-		require.NoError(t, run(ctx, []string{"-rate=100"}, newPipes().network(), &stdout))
+		require.NoError(t, run(ctx, []string{"-rate=100"}, onPipes(pipes.New()), &stdout))
 		assert.Contains(t, stdout.String(), "Interrupted")
 		assert.Contains(t, stdout.String(), "never")
 	})
@@ -146,7 +148,7 @@ func TestBadFlags(t *testing.T) {
 func TestBrokenOutputIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out brokenWriter
-		err := run(t.Context(), []string{"-rate=10"}, newPipes().network(), &out)
+		err := run(t.Context(), []string{"-rate=10"}, onPipes(pipes.New()), &out)
 		assert.ErrorContains(t, err, "no space left")
 		assert.EqualValues(t, 1, out, "after the first failure nothing more is written")
 		assert.Equal(t, 1, exitCode(err))
@@ -155,14 +157,14 @@ func TestBrokenOutputIsAnError(t *testing.T) {
 
 func TestListenerThatCannotBeOpenedIsAnError(t *testing.T) {
 	for _, good := range []int{0, 1, 2} {
-		pipes := newPipes().network()
-		network := pipes
+		lan := pipes.New()
+		network := onPipes(lan)
 		network.listen = func(address string) (net.Listener, error) {
 			if good == 0 {
 				return nil, errors.New("no address left")
 			}
 			good--
-			return pipes.listen(address)
+			return lan.Listen(address)
 		}
 		err := run(t.Context(), []string{"-page=:80"}, network, io.Discard)
 		assert.ErrorContains(t, err, "no address left")
@@ -286,3 +288,6 @@ func (w *brokenWriter) Write([]byte) (int, error) {
 	*w++
 	return 0, errors.New("no space left")
 }
+
+// onPipes is the network of the program under test, in memory.
+func onPipes(lan *pipes.Network) network { return network{listen: lan.Listen, dial: lan.Dial} }

@@ -13,16 +13,18 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seawall-go/seawall/internal/pipes"
 )
 
 // In the middle of the outage the page says that the breaker is open.
 func TestPageCanBeWatchedDuringTheOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipes := newPipes()
+		lan := pipes.New()
 		visitor := &http.Client{Transport: &http.Transport{
 			DisableKeepAlives: true,
 			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return pipes.dial(ctx, network, "server-c:80") // the third that listens
+				return lan.Dial(ctx, network, "server-c:80") // the third that listens
 			},
 		}}
 		var html, guards string
@@ -32,7 +34,7 @@ func TestPageCanBeWatchedDuringTheOutage(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			html, guards = get(t, visitor, "http://localhost/"), get(t, visitor, "http://localhost/guards.json")
 		}()
-		lines := runJSON(t, t.Context(), pipes.network(), "-page=:80", "-rate=100")
+		lines := runJSON(t, t.Context(), onPipes(lan), "-page=:80", "-rate=100")
 		<-looked
 
 		assert.Equal(t, "http://localhost:80/", ofKind[settingsEvent](t, lines)[0].Page)
