@@ -18,10 +18,13 @@ const mostOperations = 200
 // FuzzOperations plays the input as operations on a breaker and on its model: the first byte chooses the settings, then
 // each two bytes are an operation.
 func FuzzOperations(f *testing.F) {
-	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 1, 5, 3, 0, 0, 1, 0})             // trips, then a late success
-	f.Add([]byte{0, 0, 0, 0, 0, 1, 9, 1, 9, 5, 3, 0, 0, 0, 0, 0, 0, 5, 6, 0, 0, 1, 1}) // half-open, a place lapses
-	f.Add([]byte{2, 2, 1, 2, 0, 2, 1, 2, 1, 2, 1, 5, 2, 2, 0, 5, 14, 2, 0, 2, 0})      // a row, probes, the clock runs back
-	f.Add([]byte{3, 2, 1, 2, 1, 5, 3, 2, 1, 5, 3, 2, 1, 6, 0, 6, 1, 6, 2})             // backs off, is forced and reset
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 1, 5, 3, 0, 0, 1, 0})                            // trips, then a late success
+	f.Add([]byte{0, 0, 0, 0, 0, 1, 9, 1, 9, 5, 3, 0, 0, 0, 0, 0, 0, 5, 6, 0, 0, 1, 1})                // half-open, a place lapses
+	f.Add([]byte{2, 2, 1, 2, 0, 2, 1, 2, 1, 2, 1, 5, 2, 2, 0, 5, 14, 2, 0, 2, 0})                     // a row, probes, the clock runs back
+	f.Add([]byte{3, 2, 1, 2, 1, 5, 3, 2, 1, 5, 3, 2, 1, 6, 0, 6, 1, 6, 2})                            // backs off, is forced and reset
+	f.Add([]byte{8, 2, 0, 2, 1, 2, 0, 2, 1, 2, 0, 2, 1, 2, 1, 5, 2, 2, 0, 2, 0})                      // the last five calls
+	f.Add([]byte{9, 2, 1, 2, 1, 2, 0, 6, 3, 2, 0, 6, 11, 2, 1, 6, 3, 2, 1})                           // observes, enforces, is off, enforces
+	f.Add([]byte{10, 0, 0, 0, 0, 0, 0, 0, 0, 5, 23, 0, 0, 1, 0, 5, 4, 0, 0, 5, 19, 0, 0, 1, 0, 1, 0}) // hangs, and so does the probe
 	f.Fuzz(func(t *testing.T, input []byte) {
 		if len(input) == 0 {
 			return
@@ -63,13 +66,15 @@ func (r *rig) operate(what, which int) error {
 		names := durationNames()
 		r.advance(r.named(names[which%len(names)], time.Duration(which)*37*time.Millisecond))
 	case 6:
-		switch which % 3 {
+		switch which % 4 {
 		case 0:
 			r.forceOpen()
 		case 1:
 			r.reset()
-		default:
+		case 2:
 			return r.cancelled()
+		default:
+			return r.setMode(seawall.Mode(which / 4 % 3))
 		}
 	}
 	return nil
@@ -126,9 +131,7 @@ func (c chosen) options() (opts []seawall.BreakerOption, bad []string) {
 }
 
 // modelled reports whether the model knows all of the chosen options.
-func (c chosen) modelled(s seawall.Settings) bool {
-	return s.Jitter == 0 && s.CountWindow == 0 && s.SlowCallThreshold == 0 && s.Mode != seawall.Off
-}
+func (c chosen) modelled(s seawall.Settings) bool { return s.Jitter == 0 }
 
 // FuzzOptions asks for two things: what is refused says which options are bad, all of them, and what is accepted works
 // as the model says.

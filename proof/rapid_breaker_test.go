@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/seawall-go/seawall"
 )
 
 // rapidly runs a property over as many operations as asked for, in stories of about a hundred each.
@@ -44,14 +46,16 @@ func durationNames() []string {
 		"1ns", "wait-1ns", "wait", "cooldown-1ns", "cooldown", "probe timeout-1ns", "probe timeout",
 		"bucket", "to next bucket-1ns", "to next bucket", "window-bucket", "window-1ns", "window",
 		"any", "back 1ns", "back 1s", "back 1h", "ahead 1h",
+		"threshold-1ns", "threshold", "slot", "to next slot-1ns", "to next slot", "threshold and slot",
 	}
 }
 
 // named returns the time of the given name as things stand.
 func (r *rig) named(name string, random time.Duration) time.Duration {
 	set := r.b.Settings()
-	width := set.Window / time.Duration(set.Buckets)
-	next := width - (r.m.Clock()%width+width)%width
+	width := max(1, set.Window/time.Duration(max(1, set.Buckets)))
+	next := toNext(width, r.m.Clock())
+	threshold, slot := set.SlowCallThreshold, max(1, set.SlowCallThreshold/8)
 	switch name {
 	case "1ns":
 		return 1
@@ -87,10 +91,25 @@ func (r *rig) named(name string, random time.Duration) time.Duration {
 		return -time.Hour
 	case "ahead 1h":
 		return time.Hour
+	case "threshold-1ns":
+		return max(0, threshold-1)
+	case "threshold":
+		return threshold
+	case "slot":
+		return slot
+	case "to next slot-1ns":
+		return toNext(slot, r.m.Clock()) - 1
+	case "to next slot":
+		return toNext(slot, r.m.Clock())
+	case "threshold and slot":
+		return threshold + slot
 	default:
 		return random
 	}
 }
+
+// toNext returns how long it is until a multiple of width is reached.
+func toNext(width, now time.Duration) time.Duration { return width - (now%width+width)%width }
 
 func (s *breakerMachine) fail(t *rapid.T, err error) {
 	if err != nil {
@@ -134,6 +153,10 @@ func (s *breakerMachine) Manual(t *rapid.T) {
 		s.reset()
 	case 3:
 		s.fail(t, s.cancelled())
+	case 4:
+		s.fail(t, s.setMode(rapid.SampledFrom([]seawall.Mode{
+			seawall.Enforce, seawall.Enforce, seawall.Observe, seawall.Off,
+		}).Draw(t, "mode")))
 	default: // Too much of it leaves no time for anything else.
 		t.Skip()
 	}
@@ -144,18 +167,21 @@ func (s *breakerMachine) Check(t *rapid.T) {
 	s.fail(t, s.check())
 }
 
-// TestRapidBreaker runs random stories on the breaker and on its model. Design §3.1 to §3.5 and §7, I3 to I7.
+// TestRapidBreaker runs random stories on the breaker and on its model. Design §3.1 to §3.8 and §7, I3 to I7.
 func TestRapidBreaker(t *testing.T) {
-	var operations, edges, late atomic.Int64
+	var operations, edges, late, slow, modes atomic.Int64
 	start := time.Now()
 	settings := rapid.SampledFrom(variants())
 	result, duration := rapid.SampledFrom(results()), rapid.SampledFrom(durationNames())
 	rapidly(t, scaled(2_000_000, 100_000_000), func(t *rapid.T) {
 		m := &breakerMachine{newRig(settings.Draw(t, "settings")), &operations, result, duration}
 		t.Repeat(rapid.StateMachineActions(m))
+		totals := m.m.Snapshot().Totals
 		edges.Add(int64(m.m.Generation()))
-		late.Add(int64(m.m.Snapshot().Totals.Late))
+		late.Add(int64(totals.Late))
+		slow.Add(int64(totals.SlowCalls))
+		modes.Add(int64(totals.ByReason[seawall.ReasonModeChanged]))
 	})
-	figures(t, "%d operations, %d edges, %d late results, 0 differences, in %v",
-		operations.Load(), edges.Load(), late.Load(), time.Since(start).Round(time.Second/10))
+	figures(t, "%d operations, %d edges, %d late results, %d slow calls, %d times to or from Off, 0 differences, in %v",
+		operations.Load(), edges.Load(), late.Load(), slow.Load(), modes.Load(), time.Since(start).Round(time.Second/10))
 }

@@ -30,7 +30,7 @@ func methods(names string) []method {
 	all := []method{
 		{"unit", "..", "^(Test|Example)"}, // The tests of the core itself.
 		{"rapid", ".", "^TestRapid"},
-		{"exhaustive", ".", "^TestExhaustive$"},
+		{"exhaustive", ".", "^TestExhaustive(SlowCalls)?$"},
 		{"linear", ".", "^TestLinearizable$"},
 		{"sync", ".", "^TestSync"},
 		{"fuzz", ".", "^Fuzz"}, // The seeds and the corpus.

@@ -44,37 +44,48 @@ func (m Breaker) State() seawall.State {
 	return m.last().to
 }
 
-// Changes returns all state changes.
-func (m Breaker) Changes() (all []seawall.Change) {
+// Changes returns all state changes. Of their errors it knows ErrSlowCall only.
+func (m Breaker) Changes() (all []seawall.StateChange) {
 	for i, c := range m.changes {
-		all = append(all, seawall.Change{
+		e := seawall.StateChange{
 			From: c.from, To: c.to, Reason: c.why, At: Start().Add(c.at), Generation: uint64(i + 1),
-			Calls: uint64(c.calls), Failures: uint64(c.failures),
-		})
+			Calls: uint64(c.counts.calls), Failures: uint64(c.counts.failures), SlowCalls: uint64(c.counts.slow),
+		}
+		if c.verdict.kind == slow || c.verdict.kind == hung {
+			e.Err = seawall.ErrSlowCall
+		}
+		all = append(all, e)
 	}
 	return all
 }
 
 // History returns the latest 16 state changes.
-func (m Breaker) History() []seawall.Change {
+func (m Breaker) History() (latest []seawall.Change) {
 	all := m.Changes()
-	return all[max(0, len(all)-16):]
+	for _, c := range all[max(0, len(all)-16):] {
+		latest = append(latest, seawall.Change{
+			From: c.From, To: c.To, Reason: c.Reason, At: c.At, Generation: c.Generation, Calls: c.Calls, Failures: c.Failures,
+		})
+	}
+	return latest
 }
 
 // Snapshot returns what seawall's Snapshot must be.
 func (m Breaker) Snapshot() seawall.Snapshot {
+	m = m.ripen()
 	s := seawall.Snapshot{
-		State: m.State(), Mode: m.set.Mode, Forced: m.forced(), Generation: uint64(len(m.changes)), Since: Start().Add(m.last().at),
+		State: m.State(), Mode: m.mode, Forced: m.forced(), Generation: uint64(len(m.changes)), Since: Start().Add(m.last().at),
 		Reason: m.last().why, RetryAfter: m.wait(), ProbesInFlight: len(m.places()), Totals: m.totals(),
 	}
-	switch calls, failures, streak := m.recount(); m.last().to {
+	switch c := m.recount(); m.last().to {
 	case seawall.Closed:
-		s.Calls, s.Failures, s.ConsecutiveFailures = uint64(calls), uint64(failures), uint64(streak)
-		if calls > 0 {
-			s.FailureRate = float64(failures) / float64(calls)
+		s.Calls, s.Failures, s.SlowCalls = uint64(c.calls), uint64(c.failures), uint64(c.slow)
+		s.ConsecutiveFailures = uint64(c.row)
+		if c.calls > 0 {
+			s.FailureRate = float64(c.failures) / float64(c.calls)
 		}
 	case seawall.HalfOpen:
-		s.ProbeSuccesses = calls
+		s.ProbeSuccesses = c.calls
 	case seawall.Open: // No call begins here, so there is nothing to count.
 	}
 	return s
@@ -82,9 +93,12 @@ func (m Breaker) Snapshot() seawall.Snapshot {
 
 func (m Breaker) totals() seawall.Totals {
 	t := seawall.Totals{ByReason: make(map[seawall.Reason]uint64)}
-	for _, e := range m.log {
-		*[...]*uint64{&t.Successes, &t.Failures, &t.Ignored, &t.Late, &t.Rejected, &t.Cancelled, &t.WouldReject}[e.kind]++
+	for k, n := range m.kinds() {
+		*[...]*uint64{
+			&t.Successes, &t.Failures, &t.Ignored, &t.SlowCalls, &t.SlowCalls, &t.Late, &t.Rejected, &t.Cancelled, &t.WouldReject,
+		}[k] += uint64(n)
 	}
+	t.Failures += t.SlowCalls
 	spent := [...]*time.Duration{&t.TimeClosed, &t.TimeOpen, &t.TimeHalfOpen}
 	var before change
 	for _, c := range m.changes {
@@ -102,10 +116,10 @@ func (m Breaker) totals() seawall.Totals {
 // Equal reports whether two models show the same and will go on to, whatever happens. In which order calls of no
 // further consequence came makes no difference.
 func (m Breaker) Equal(n Breaker) bool {
-	return m.clock == n.clock && m.noted == n.noted && m.turned == n.turned &&
-		len(m.log) == len(n.log) && len(m.running) == len(n.running) &&
+	return m.clock == n.clock && m.noted == n.noted && m.turned == n.turned && m.mode == n.mode &&
+		len(m.log) == len(n.log) && len(m.running) == len(n.running) && m.unjudged() == n.unjudged() &&
 		slices.Equal(m.changes, n.changes) && m.kinds() == n.kinds() &&
-		slices.Equal(m.current(), n.current()) && slices.Equal(m.sorted(), n.sorted())
+		slices.EqualFunc(m.current(), n.current(), m.sameEntry) && slices.Equal(m.sorted(), n.sorted())
 }
 
 // Hash is equal for models that are.
@@ -128,14 +142,9 @@ func (m Breaker) kinds() (n [wouldReject + 1]int) {
 	return n
 }
 
-// current returns the results that still count.
-func (m Breaker) current() (results []entry) {
-	for _, e := range m.log {
-		if e.generation == len(m.changes) && e.kind <= failure {
-			results = append(results, e)
-		}
-	}
-	return results
+// sameEntry compares results as far as it matters: when one came in its bucket is asked for with slow calls only.
+func (m Breaker) sameEntry(a, b entry) bool {
+	return a.kind == b.kind && m.bucket(a.at) == m.bucket(b.at) && (!m.watches() || a.at == b.at)
 }
 
 func (m Breaker) sorted() []ticket {
