@@ -150,3 +150,14 @@ func (m Breaker) sameEntry(a, b entry) bool {
 func (m Breaker) sorted() []ticket {
 	return slices.SortedFunc(slices.Values(m.running), func(a, b ticket) int { return a.id - b.id })
 }
+
+// Idle reports whether a Group may forget the breaker: it is closed and knows of no failure, or it made its last
+// decision an hour ago and would have admitted a call at any time since.
+func (m Breaker) Idle() bool {
+	if c := m.ripen().recount(); m.last().to == seawall.Closed && c.failures == 0 && c.row == 0 {
+		return true
+	}
+	before := m
+	before.clock = m.now() - time.Hour
+	return before.clock >= m.noted && before.wait() == 0
+}
