@@ -25,6 +25,8 @@ func FuzzOperations(f *testing.F) {
 	f.Add([]byte{8, 2, 0, 2, 1, 2, 0, 2, 1, 2, 0, 2, 1, 2, 1, 5, 2, 2, 0, 2, 0})                      // the last five calls
 	f.Add([]byte{9, 2, 1, 2, 1, 2, 0, 6, 3, 2, 0, 6, 11, 2, 1, 6, 3, 2, 1})                           // observes, enforces, is off, enforces
 	f.Add([]byte{10, 0, 0, 0, 0, 0, 0, 0, 0, 5, 23, 0, 0, 1, 0, 5, 4, 0, 0, 5, 19, 0, 0, 1, 0, 1, 0}) // hangs, and so does the probe
+	f.Add([]byte{10, 0, 0, 5, 23, 1, 0, 0, 0, 1, 0})                                                  // a slow call returns to a closed breaker
+	f.Add([]byte{10, 5, 21, 0, 0, 5, 18, 5, 0, 5, 0, 1, 0})                                           // begun in the last instant of a slot
 	f.Fuzz(func(t *testing.T, input []byte) {
 		if len(input) == 0 {
 			return
