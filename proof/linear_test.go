@@ -60,17 +60,17 @@ func rejection(e *seawall.OpenError) linearOutput {
 
 // linearStep returns the states that the model may be in after an operation, none if that can't have answered so.
 //
-// While half-open all calls take the lock, and the reading of a decision must be that of its instant. While closed and
-// open some don't wait for it: they may come between the look at the clock and the decision of one who holds the lock.
-// Then the reading may be any that the clock showed during the operation.
+// While half-open all calls take the lock, while closed too if calls can become slow; there the reading of a decision
+// must be that of its instant. Elsewhere some don't wait for it: they may come between the look at the clock and the
+// decision of one who holds the lock. Then the reading may be any that the clock showed during the operation.
 func linearStep(m model.Breaker, in linearInput, out linearOutput) []any {
 	readings := []time.Duration{m.Clock()}
-	if m.Settled() == seawall.Closed || m.Settled() == seawall.Open && (in.what == "force open" || in.what == "reset") {
+	if !m.Locked() && (m.Settled() == seawall.Closed || in.what == "force open" || in.what == "reset") {
 		readings = in.readings
 	}
 	var next []any
 	add := func(step func(model.Breaker) model.Breaker) {
-		if m.Settled() == seawall.HalfOpen {
+		if m.Locked() {
 			next = []any{step(m)}
 			return
 		}
@@ -122,9 +122,9 @@ func (o linearOutput) shows(m model.Breaker, reading time.Duration, quiet bool) 
 	return reflect.DeepEqual(want, *o.snapshot)
 }
 
-func linearModel() porcupine.Model {
+func linearModel(set seawall.Settings) porcupine.Model {
 	m := porcupine.NondeterministicModel{
-		Init: func() []any { return []any{model.New(small())} },
+		Init: func() []any { return []any{model.New(set)} },
 		Step: func(state, in, out any) []any {
 			return linearStep(state.(model.Breaker), in.(linearInput), out.(linearOutput))
 		},
@@ -136,6 +136,7 @@ func linearModel() porcupine.Model {
 
 // arena is what the clients of one history share.
 type arena struct {
+	set   seawall.Settings
 	clock *fakeClock
 	b     *seawall.Breaker
 	stamp atomic.Int64 // of calls and returns
@@ -152,14 +153,14 @@ type running struct {
 	done func(error)
 }
 
-func newArena() *arena {
-	a := &arena{clock: newFakeClock(), readings: []time.Duration{0}}
+func newArena(set seawall.Settings) *arena {
+	a := &arena{set: set, clock: newFakeClock(), readings: []time.Duration{0}}
 	a.clock.yield = func() {
 		if rand.IntN(4) == 0 {
 			runtime.Gosched()
 		}
 	}
-	a.b = seawall.Must(seawall.NewBreaker("", append(options(small()), seawall.WithClock(a.clock))...))
+	a.b = seawall.Must(seawall.NewBreaker("", append(options(set), seawall.WithClock(a.clock))...))
 	return a
 }
 
@@ -227,8 +228,11 @@ func (a *arena) operation(r *rand.Rand, all []result, gone context.Context) porc
 		in = linearInput{what: "done", id: taken.id, result: all[[]int{0, 0, 1, 1, 2, 4}[r.IntN(6)]]}
 		act = func() { taken.done(in.result.err) }
 	case k < 84:
-		set := small()
-		in = linearInput{what: "advance", d: []time.Duration{1, 2 * time.Second, set.ProbeTimeout, set.ProbeTimeout, set.Cooldown, set.Cooldown}[r.IntN(6)]}
+		steps := []time.Duration{1, 2 * time.Second, a.set.ProbeTimeout, a.set.ProbeTimeout, a.set.Cooldown, a.set.Cooldown}
+		if slow := a.set.SlowCallThreshold; slow > 0 {
+			steps = append(steps, slow/8, slow/8, slow, slow, slow, slow+slow/8)
+		}
+		in = linearInput{what: "advance", d: steps[r.IntN(len(steps))]}
 		act = func() { a.advance(in.d) }
 	case k < 85:
 		in.what, act = "force open", a.b.ForceOpen
@@ -249,10 +253,10 @@ func (a *arena) operation(r *rand.Rand, all []result, gone context.Context) porc
 }
 
 // history lets the clients work on one breaker and returns what they did.
-func history(seed uint64) []porcupine.Operation {
+func history(set seawall.Settings, seed uint64) []porcupine.Operation {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	a, all := newArena(), results()
+	a, all := newArena(set), results()
 	logs := make([][]porcupine.Operation, clients)
 	var wg sync.WaitGroup
 	for c := range clients {
@@ -281,10 +285,10 @@ func history(seed uint64) []porcupine.Operation {
 }
 
 // linearFigures says what histories contained, so that one can see that they were worth checking.
-type linearFigures struct{ histories, operations, edges, late, lapsed, overlapping, undecided int }
+type linearFigures struct{ histories, operations, edges, late, lapsed, slow, overlapping, undecided int }
 
 // count replays the order that porcupine found.
-func (f *linearFigures) count(ops []porcupine.Operation, info porcupine.LinearizationInfo) {
+func (f *linearFigures) count(set seawall.Settings, ops []porcupine.Operation, info porcupine.LinearizationInfo) {
 	f.histories++
 	f.operations += len(ops)
 	var order []porcupine.Operation
@@ -293,7 +297,7 @@ func (f *linearFigures) count(ops []porcupine.Operation, info porcupine.Lineariz
 			order = l
 		}
 	}
-	states, lapsed := []any{model.New(small())}, false
+	states, lapsed := []any{model.New(set)}, false
 	for _, op := range order {
 		var next []any
 		for _, s := range states {
@@ -306,6 +310,7 @@ func (f *linearFigures) count(ops []porcupine.Operation, info porcupine.Lineariz
 	f.edges += one(last.Generation > 0)
 	f.late += one(last.Totals.Late > 0)
 	f.lapsed += one(lapsed)
+	f.slow += one(last.Totals.SlowCalls > 0)
 	for i, op := range ops {
 		for _, other := range ops[i+1:] {
 			if op.Call < other.Return && other.Call < op.Return {
@@ -334,10 +339,29 @@ func TestLinearizable(t *testing.T) {
 			n = 2000
 		}
 	}
-	var f linearFigures
-	m, start := linearModel(), time.Now()
+	f := linearize(t, small(), n)
+	if f.share(f.edges) < 50 || f.share(f.late) < 20 || f.share(f.lapsed) < 10 {
+		t.Error("the histories are too tame: at least 50 % must have an edge, 20 % a late result, 10 % a lapsed place")
+	}
+}
+
+// TestLinearizableSlowCalls does so with a breaker whose calls become slow.
+func TestLinearizableSlowCalls(t *testing.T) {
+	n := *histories
+	if n == 0 {
+		n = scaled(2000, 100_000)
+	}
+	f := linearize(t, slow(), n)
+	if f.share(f.edges) < 50 || f.share(f.late) < 20 || f.share(f.slow) < 50 {
+		t.Error("the histories are too tame: at least 50 % must have an edge, 20 % a late result, 50 % a slow call")
+	}
+}
+
+func linearize(t *testing.T, set seawall.Settings, n int) (f linearFigures) {
+	t.Helper()
+	m, start := linearModel(set), time.Now()
 	for seed := range n {
-		ops := history(uint64(seed))
+		ops := history(set, uint64(seed))
 		verdict, info := porcupine.CheckOperationsVerbose(m, ops, 30*time.Second)
 		switch verdict {
 		case porcupine.Illegal:
@@ -345,18 +369,17 @@ func TestLinearizable(t *testing.T) {
 		case porcupine.Unknown:
 			f.undecided++
 		case porcupine.Ok:
-			f.count(ops, info)
+			f.count(set, ops, info)
 		}
 	}
 	figures(t, "%d histories of %d clients, %d operations (%d overlap), %.0f %% with an edge, %.0f %% with a late result, "+
-		"%.0f %% with a lapsed place; 0 illegal, %d undecided, in %v", f.histories, clients, f.operations, f.overlapping,
-		f.share(f.edges), f.share(f.late), f.share(f.lapsed), f.undecided, time.Since(start).Round(time.Second/10))
+		"%.0f %% with a lapsed place, %.0f %% with a slow call; 0 illegal, %d undecided, in %v", f.histories, clients, f.operations,
+		f.overlapping, f.share(f.edges), f.share(f.late), f.share(f.lapsed), f.share(f.slow), f.undecided,
+		time.Since(start).Round(time.Second/10))
 	if f.undecided > 0 {
 		t.Errorf("%d histories undecided", f.undecided)
 	}
-	if f.share(f.edges) < 50 || f.share(f.late) < 20 || f.share(f.lapsed) < 10 {
-		t.Error("the histories are too tame: at least 50 % must have an edge, 20 % a late result, 10 % a lapsed place")
-	}
+	return f
 }
 
 // describe prints a history for a human reader, in order of the calls.

@@ -31,7 +31,7 @@ func methods(names string) []method {
 		{"unit", "..", "^(Test|Example)"}, // The tests of the core itself.
 		{"rapid", ".", "^TestRapid"},
 		{"exhaustive", ".", "^TestExhaustive(SlowCalls)?$"},
-		{"linear", ".", "^TestLinearizable$"},
+		{"linear", ".", "^TestLinearizable(SlowCalls)?$"},
 		{"sync", ".", "^TestSync"},
 		{"fuzz", ".", "^Fuzz"}, // The seeds and the corpus.
 		{"soak", ".", "^TestSoak$"},

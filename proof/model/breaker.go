@@ -11,11 +11,12 @@ import (
 	"github.com/seawall-go/seawall"
 )
 
-// Two spots where a breaker that takes no lock differs, without harm, from one that does. They show only while the
+// Three spots where a breaker that takes no lock differs, without harm, from one that does. They show only while the
 // clock is behind its own earlier reading: one that isn't noted does not hold time up.
 const (
-	notesSuccess   = false // a success of a closed breaker notes its reading; else it only turns the window
-	notesRejection = false // a call that an open breaker turns away notes its reading
+	notesSuccess        = false // a success of a closed breaker notes its reading; else it only turns the window
+	notesRejection      = false // a call that an open breaker turns away notes its reading
+	notesProbeRejection = true  // so does one that a half-open breaker turns away
 )
 
 // Start is what the clock shows when a breaker is made.
@@ -105,24 +106,28 @@ func (m Breaker) Allow(id int) (Breaker, *seawall.OpenError) {
 	if m.mode == seawall.Off {
 		return m, nil
 	}
-	if m.last().to == seawall.Open && m.wait() == 0 {
-		m = m.note().edge(seawall.HalfOpen, seawall.ReasonCooldownOver, counts{}, verdict{})
+	switch state := m.last().to; {
+	case state == seawall.Open && m.wait() == 0:
+		m = m.edge(seawall.HalfOpen, seawall.ReasonCooldownOver, counts{}, verdict{})
+	case state == seawall.HalfOpen && notesProbeRejection, state == seawall.Closed && m.watches():
+		m = m.note()
 	}
-	if m.last().to == seawall.HalfOpen || m.last().to == seawall.Closed && m.watches() {
-		m = m.note().judgeHung()
-	}
+	m = m.judgeHung()
 	if wait := m.wait(); wait > 0 {
 		err := &seawall.OpenError{State: m.last().to, Reason: m.last().why}
 		if !m.forced() {
 			err.Until = Start().Add(later(m.now(), wait))
 		}
-		if notesRejection {
+		if notesRejection && m.last().to == seawall.Open {
 			m = m.note()
 		}
 		if m.mode == seawall.Observe {
 			return m.write(wouldReject), nil
 		}
 		return m.write(rejected), err
+	}
+	if m.last().to == seawall.HalfOpen {
+		m = m.note()
 	}
 	m.running = append(slices.Clip(m.running), ticket{id: id, generation: len(m.changes), at: m.now()})
 	return m, nil
@@ -232,7 +237,8 @@ func (m Breaker) writeAt(at time.Duration, k kind) Breaker {
 }
 
 func (m Breaker) edge(to seawall.State, why seawall.Reason, c counts, v verdict) Breaker {
-	m.changes = append(slices.Clip(m.changes), change{m.last().to, to, why, m.now(), c, v})
+	m.noted = m.now()
+	m.changes = append(slices.Clip(m.changes), change{m.last().to, to, why, m.noted, c, v})
 	return m
 }
 

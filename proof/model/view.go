@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -31,6 +32,11 @@ func (m Breaker) Lapsed() (n int) {
 		}
 	}
 	return n
+}
+
+// Locked reports whether all calls take the lock now. Then each decision rests on what the clock shows at that instant.
+func (m Breaker) Locked() bool {
+	return m.last().to == seawall.HalfOpen || m.last().to == seawall.Closed && m.watches()
 }
 
 // Settled returns the state that the last change led to.
@@ -119,7 +125,7 @@ func (m Breaker) Equal(n Breaker) bool {
 	return m.clock == n.clock && m.noted == n.noted && m.turned == n.turned && m.mode == n.mode &&
 		len(m.log) == len(n.log) && len(m.running) == len(n.running) && m.unjudged() == n.unjudged() &&
 		slices.Equal(m.changes, n.changes) && m.kinds() == n.kinds() &&
-		slices.EqualFunc(m.current(), n.current(), m.sameEntry) && slices.Equal(m.sorted(), n.sorted())
+		slices.EqualFunc(m.current(), n.current(), m.sameEntry) && slices.Equal(m.consequences(), n.consequences())
 }
 
 // Hash is equal for models that are.
@@ -147,8 +153,28 @@ func (m Breaker) sameEntry(a, b entry) bool {
 	return a.kind == b.kind && m.bucket(a.at) == m.bucket(b.at) && (!m.watches() || a.at == b.at)
 }
 
-func (m Breaker) sorted() []ticket {
-	return slices.SortedFunc(slices.Values(m.running), func(a, b ticket) int { return a.id - b.id })
+// consequences returns what runs, as far as it matters and in an order that makes no difference. Of a call whose
+// generation has ended only one thing does: whether it has been counted. When the others began matters to probes and to
+// those that can become slow. All are sorted by id, but probes that can hang stay as they came, for of two that hang
+// since the same instant the first one is found.
+func (m Breaker) consequences() (running []ticket) {
+	inOrder := m.watches() && m.last().to == seawall.HalfOpen
+	for _, t := range m.running {
+		switch {
+		case t.generation != len(m.changes):
+			t.at, t.generation = 0, -1
+		case m.last().to == seawall.Closed && !m.watches():
+			t.at = 0
+		}
+		running = append(running, t)
+	}
+	slices.SortStableFunc(running, func(a, b ticket) int {
+		if inOrder && a.generation >= 0 && b.generation >= 0 {
+			return 0
+		}
+		return cmp.Or(b.generation-a.generation, a.id-b.id)
+	})
+	return running
 }
 
 // Idle reports whether a Group may forget the breaker: it is closed and knows of no failure, or it made its last
