@@ -534,6 +534,27 @@ func TestSnapshotAheadOfTheClockLosesNoCall(t *testing.T) {
 	}
 }
 
+// Calls of a slot in which a success came add nothing to the row of failures when they become slow, and take nothing from
+// it: what failed after that success stays in it.
+func TestSlowCallsBesideASuccessLeaveTheRow(t *testing.T) {
+	clk := newClock()
+	b := newBreaker(t, seawall.WithSlowCallThreshold(8*time.Second), seawall.WithConsecutiveFailures(3), seawall.WithClock(clk))
+	clk.Advance(500 * time.Millisecond)
+	allow(t, b) // Hangs, and is found to be slow 1 ns before 9 s.
+	clk.Advance(7700 * time.Millisecond)
+	good, bad1, bad2, bad3 := allow(t, b), allow(t, b), allow(t, b), allow(t, b)
+	good(nil)
+	clk.Advance(100 * time.Millisecond)
+	bad1(errBoom)
+	bad2(errBoom)
+	clk.Advance(time.Second)
+	s := b.Snapshot()
+	assert.EqualValues(t, 1, s.SlowCalls)
+	assert.EqualValues(t, 2, s.ConsecutiveFailures)
+	bad3(errBoom)
+	assert.Equal(t, seawall.Open, b.State())
+}
+
 // What the option says is in force, and a value that is not legal is an error.
 func TestSlowCallThresholdOption(t *testing.T) {
 	assert.Zero(t, newBreaker(t).Settings().SlowCallThreshold, "off by default")

@@ -39,9 +39,11 @@ func (c *counts) turn(now time.Duration, successes uint64) (slow uint64) {
 	}
 	c.running.ripen(now, func(at time.Duration, calls uint64, mixed bool) {
 		c.window.turn(at)
-		c.fail(tally{calls: calls, failures: calls, slow: calls})
-		if mixed { // No one knows how many of them came after the success.
-			c.row = 0
+		failed := tally{calls: calls, failures: calls, slow: calls}
+		if mixed { // No one knows how many of them came after the success, so they are not in the row.
+			c.window.book(failed)
+		} else {
+			c.fail(failed)
 		}
 		c.unjudged = true
 		slow += calls
