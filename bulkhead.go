@@ -16,20 +16,22 @@ import (
 // be copied. It is not re-entrant: a call that asks the Bulkhead it holds a slot of for another one may wait for
 // itself.
 type Bulkhead struct {
+	// These share a cache line, the one line of the Bulkhead that a call needs if it need not wait.
+	admitted atomic.Uint64
+	slots    slots
+
 	// Set once in NewBulkhead.
 	name   string
 	config bulkheadConfig
 
-	tokens chan struct{}             // one for each free slot
-	full   atomic.Pointer[FullError] // what a call gets that may not wait, made anew with each limit
+	full atomic.Pointer[FullError] // what a call gets that may not wait, made anew with each limit
 
-	mu      sync.Mutex // guards the fields below, and that a token goes back or pays debt in one step
+	mu      sync.Mutex // guards the fields below
 	limit   int
-	debt    int // slots in use beyond limit, whose tokens must not come back
 	waiting int
 	waited  time.Duration
 
-	admitted, rejectedFull, rejectedTimeout, cancelled atomic.Uint64
+	rejectedFull, rejectedTimeout, cancelled atomic.Uint64
 }
 
 // NewBulkhead returns a Bulkhead that runs up to limit calls at once, from 1 to 1<<20. The name, which may be any, is
@@ -41,8 +43,7 @@ func NewBulkhead(name string, limit int, opts ...BulkheadOption) (*Bulkhead, err
 	if err = errors.Join(checkLimit("NewBulkhead", limit), err); err != nil {
 		return nil, err
 	}
-	// Elements without size take no memory, so the channel can have room for the largest limit from the start.
-	b := &Bulkhead{name: name, config: config, tokens: make(chan struct{}, maxLimit)}
+	b := &Bulkhead{name: name, config: config, slots: slots{grants: newGrants()}}
 	b.resizeLocked(limit)
 	return b, nil
 }
@@ -123,7 +124,7 @@ func (b *Bulkhead) Snapshot() BulkheadSnapshot {
 	return BulkheadSnapshot{
 		Name:     b.name,
 		Limit:    b.limit,
-		InFlight: b.limit + b.debt - len(b.tokens),
+		InFlight: b.limit - int(b.slots.load().balance()),
 		Waiting:  b.waiting,
 		MaxQueue: b.config.maxQueue,
 		Totals: BulkheadTotals{
@@ -136,52 +137,54 @@ func (b *Bulkhead) Snapshot() BulkheadSnapshot {
 	}
 }
 
-// acquire takes a token. A ctx that is done wins over a free slot, and a free slot over the queue: a select of all
-// three would pick at random.
+// acquire takes a slot. A ctx that is done wins over a free slot, and a free slot over the queue.
 func (b *Bulkhead) acquire(ctx context.Context) error {
 	if ended := ctx.Err(); ended != nil {
 		b.cancelled.Add(1)
 		return newDoneError(b.name, ctx, ended)
 	}
-	select {
-	case <-b.tokens:
+	switch {
+	case b.slots.take():
 		b.admitted.Add(1)
 		return nil
+	case b.config.maxWait == 0 || b.config.maxQueue == 0:
+		b.rejectedFull.Add(1)
+		return b.full.Load()
 	default:
 		return b.wait(ctx)
 	}
 }
 
-// wait takes a place in the queue, which the channel keeps in order of arrival, and leaves it with a token or an error.
+// wait takes a place in the queue and leaves it with a slot or an error.
 func (b *Bulkhead) wait(ctx context.Context) error {
-	if b.config.maxWait == 0 || b.config.maxQueue == 0 {
-		b.rejectedFull.Add(1)
-		return b.full.Load()
-	}
 	start, timeout, ok := b.enqueue()
 	if !ok {
 		b.rejectedFull.Add(1)
 		return b.full.Load()
 	}
-	token := false
-	select {
-	case <-b.tokens:
-		token = true
-	case <-ctx.Done():
-	case <-timeout:
+	taken := b.slots.join()
+	if !taken {
+		select {
+		case <-b.slots.grants:
+			taken = true
+		case <-ctx.Done():
+			taken = b.slots.leave()
+		case <-timeout:
+			taken = b.slots.leave()
+		}
 	}
 	waited := max(0, b.config.clock.Now().Sub(start))
 	b.dequeue(waited)
 
 	ended := ctx.Err()
 	switch {
-	case ended != nil: // It may have ended at the very instant the token came: it wins all the same.
-		if token {
+	case ended != nil: // It may have ended at the very instant the slot came: it wins all the same.
+		if taken {
 			b.release()
 		}
 		b.cancelled.Add(1)
 		return b.newFullError(waited, ended, causeOf(ctx, ended))
-	case token:
+	case taken:
 		b.admitted.Add(1)
 		return nil
 	default:
@@ -218,43 +221,16 @@ func (b *Bulkhead) dequeue(waited time.Duration) {
 	b.waited += waited
 }
 
-// release gives a token back, or pays debt with it: one or the other in one step, so that no token is ever free
-// beside unpaid debt. It can't block, for the channel has room for every limit.
-func (b *Bulkhead) release() {
-	b.mu.Lock()
-	b.giveLocked()
-	b.mu.Unlock()
-}
-
-func (b *Bulkhead) giveLocked() {
-	if b.debt > 0 {
-		b.debt--
-		return
-	}
-	b.tokens <- struct{}{}
-}
-
-// takeLocked takes a slot out of use: a free one, or the next that is released.
-func (b *Bulkhead) takeLocked() {
-	select {
-	case <-b.tokens:
-	default:
-		b.debt++
-	}
-}
+func (b *Bulkhead) release() { b.slots.give(1) }
 
 func (b *Bulkhead) resizeLocked(limit int) {
-	for ; b.limit < limit; b.limit++ {
-		b.giveLocked()
-	}
-	for ; b.limit > limit; b.limit-- {
-		b.takeLocked()
-	}
+	b.slots.give(limit - b.limit)
+	b.limit = limit
 	b.full.Store(&FullError{Name: b.name, Limit: limit})
 }
 
 func (b *Bulkhead) mustBeMade() {
-	if b == nil || b.tokens == nil {
+	if b == nil || b.slots.grants == nil {
 		panic("seawall: use of a Bulkhead that was not made by NewBulkhead")
 	}
 }
