@@ -14,16 +14,13 @@ import (
 // Make one with [NewBreaker], one for each dependency that can fail by itself. A Breaker is safe for use by several
 // goroutines and must not be copied. It has no goroutine and no timer: there is nothing to close.
 type Breaker struct {
-	// Set once in NewBreaker.
-	name   string
-	config breakerConfig
-	base   time.Time // elapsed time counts from here
-
-	systemTime bool         // the clock is package time; set once too
-	mode       atomic.Int32 // a Mode; written under mu
-
-	// current is the generation that calls are admitted to. Only an edge replaces it, under mu.
-	current atomic.Pointer[generation]
+	// These share a cache line, the one line of the Breaker that a call of a closed one needs.
+	current    atomic.Pointer[generation] // calls are admitted to it; only an edge replaces it, under mu
+	mode       atomic.Int32               // a Mode; written under mu
+	systemTime bool                       // the clock is package time; set once in NewBreaker, as what follows is
+	base       time.Time                  // elapsed time counts from here
+	name       string
+	config     breakerConfig
 
 	mu      sync.Mutex    // guards the fields below, and is never held while code of the user's runs
 	now     time.Duration // the latest noted reading of the clock, as elapsed time
@@ -75,12 +72,20 @@ func NewBreaker(name string, opts ...BreakerOption) (*Breaker, error) {
 func (b *Breaker) Do(ctx context.Context, fn func(context.Context) error) (err error) {
 	b.mustBeMade()
 	checkCall(ctx, fn)
-	t, err := b.enter(ctx)
-	if err != nil {
-		return err
+	t := ticket{generation: b.current.Load()}
+	if !t.plain() || ctx.Err() != nil {
+		if t, err = b.enter(ctx); err != nil {
+			return err
+		}
 	}
 	returned := false
-	defer func() { b.leave(ctx, t, returned, err) }()
+	defer func() {
+		if returned && err == nil && t.plain() { // Nearly every call: a tenth faster here than further in.
+			b.succeed(t.generation)
+		} else {
+			b.leave(ctx, t, returned, err)
+		}
+	}()
 	err = fn(ctx)
 	returned = true
 	return err

@@ -14,11 +14,11 @@ type ticket struct {
 	probe      probe // of a closed breaker it has no id, and since only if calls can be slow
 }
 
+// plain reports whether the call takes no lock unless it fails, as nearly all do.
+func (t ticket) plain() bool { return t.generation != nil && t.generation.plain }
+
 // enter admits a call or returns why not. What the admission owes to the user's hooks is done before it returns.
 func (b *Breaker) enter(ctx context.Context) (ticket, error) {
-	if g := b.current.Load(); g.plain && ctx.Err() == nil { // Nearly every call.
-		return ticket{generation: g}, nil
-	}
 	t, rejection, err := b.try(ctx)
 	if rejection == nil || b.observes() {
 		return t, err
@@ -36,7 +36,13 @@ func (b *Breaker) try(ctx context.Context) (ticket, *OpenError, error) {
 	if ended := ctx.Err(); ended != nil {
 		return ticket{}, nil, b.refuseDone(ctx, ended)
 	}
-	t, rejection, after := b.admit(g)
+	if g.plain {
+		return ticket{generation: g}, nil, nil
+	}
+	if e := b.standing(g); e != nil {
+		return ticket{}, e, nil
+	}
+	t, rejection, after := b.admit()
 	if after != nil {
 		b.followOrFree(after, t)
 	}
@@ -64,21 +70,28 @@ func (b *Breaker) refuseDone(ctx context.Context, ended error) error {
 	return newDoneError(b.name, ctx, ended)
 }
 
-// admit decides about a call. If the breaker will be open for a while yet that needs no lock: what is read of g is true
-// of it for ever, and g was the current generation when it was read. Neither is the clock's reading noted.
-func (b *Breaker) admit(g *generation) (ticket, *OpenError, *aftermath) {
-	if g.state == Open {
-		if e := g.rejection.Load(); b.read() < e.until {
-			return ticket{}, e, nil
-		}
+// standing returns the rejection that holds for a call of g, nil if that takes a closer look. It needs no lock: g was the
+// current generation, and the rejection was in force, when they were read. Probes that can be slow must be looked at.
+func (b *Breaker) standing(g *generation) *OpenError {
+	if g.state == HalfOpen && b.config.SlowCallThreshold > 0 {
+		return nil
 	}
+	if e := g.rejection.Load(); e != nil && b.read() < e.until {
+		return e
+	}
+	return nil
+}
+
+// admit decides about a call that has to take the lock for it.
+func (b *Breaker) admit() (ticket, *OpenError, *aftermath) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.admitLocked(b.noteLocked())
+	b.current.Load().withdraw()
+	return b.admitLocked(b.peekLocked())
 }
 
 // admitLocked decides about a call that may change the state. The edge from open to half-open and the admission of the
-// first probe are one step.
+// first probe are one step. A rejection does not note the time: then it makes no difference whether it took the lock.
 func (b *Breaker) admitLocked(now time.Duration) (ticket, *OpenError, *aftermath) {
 	if b.current.Load().off { // Since this call looked.
 		return ticket{}, nil, nil
@@ -87,6 +100,7 @@ func (b *Breaker) admitLocked(now time.Duration) (ticket, *OpenError, *aftermath
 	if wait := b.retryAfterLocked(now); wait > 0 {
 		return ticket{}, b.rejectionLocked(now, wait), after
 	}
+	b.now = now
 	if b.current.Load().state == Open {
 		after = b.edgeLocked(ReasonCooldownOver, tally{}, verdict{})
 	}
@@ -106,10 +120,12 @@ func (b *Breaker) openForSlowCallsLocked(now time.Duration) *aftermath {
 	g := b.current.Load()
 	switch g.state {
 	case Closed:
-		b.turnLocked(g, now, g.successes.Load())
+		b.now = now
+		b.turnIfDueLocked(g, now)
 		return b.judgeSlowLocked()
 	case HalfOpen:
 		if p, slow := b.probes.slow(b.config.SlowCallThreshold, now); slow {
+			b.now = now
 			g.slow = p.id
 			return b.failProbeLocked(g, slowCall())
 		}
@@ -143,15 +159,18 @@ func (b *Breaker) stateLocked(now time.Duration) State {
 }
 
 // rejectionLocked returns the error for a caller who has to wait. While half-open it is made anew when the answer to
-// "until when" is another one.
+// "until when" is another one, and is in force until a place is given or freed.
 func (b *Breaker) rejectionLocked(now, wait time.Duration) *OpenError {
-	g, until := b.current.Load(), later(now, wait)
-	e := g.rejection.Load()
-	if g.state == HalfOpen && (e == nil || e.until != until) {
-		e = b.newOpenErrorLocked(g, until)
-		g.rejection.Store(e)
+	g := b.current.Load()
+	if g.state == Open {
+		return g.rejection.Load()
 	}
-	return e
+	until := later(now, wait)
+	if e := b.probes.rejection; e == nil || e.until != until {
+		b.probes.rejection = b.newOpenErrorLocked(g, until)
+	}
+	g.rejection.Store(b.probes.rejection)
+	return b.probes.rejection
 }
 
 func (b *Breaker) newOpenErrorLocked(g *generation, until time.Duration) *OpenError {
@@ -181,11 +200,8 @@ func (v verdict) tally() tally {
 
 // leave settles a call, however fn ended.
 func (b *Breaker) leave(ctx context.Context, t ticket, returned bool, err error) {
-	g := t.generation
 	switch {
-	case g == nil: // It has no vote.
-	case returned && err == nil && g.plain: // Nearly every call.
-		b.succeed(g)
+	case t.generation == nil: // It has no vote.
 	case returned && err == nil:
 		b.settle(t, verdict{outcome: Success})
 	case returned:
@@ -206,7 +222,7 @@ func (b *Breaker) leaveWithError(ctx context.Context, t ticket, err error) {
 
 // settle counts a result in the generation that its call began in, and nowhere else.
 func (b *Breaker) settle(t ticket, v verdict) {
-	if v.outcome == Success && t.generation.plain {
+	if v.outcome == Success && t.plain() {
 		b.succeed(t.generation)
 	} else {
 		b.follow(b.book(t, v))
@@ -216,8 +232,8 @@ func (b *Breaker) settle(t ticket, v verdict) {
 // succeed counts a success of a plain generation: one reading of the clock, one atomic add, no lock. Without a failure
 // rate over time nobody has to know when a success was, and there is no reading either.
 func (b *Breaker) succeed(g *generation) {
-	if b.counts.timed {
-		if now := b.read(); now >= time.Duration(g.bucketEnd.Load()) {
+	if due := time.Duration(g.due.Load()); due != never {
+		if now := b.read(); now >= due {
 			b.turn(g, now)
 		}
 	}
@@ -249,8 +265,14 @@ func (b *Breaker) succeedLate(g *generation) {
 // turnLocked brings the counts of a closed breaker to now.
 func (b *Breaker) turnLocked(g *generation, now time.Duration, successes uint64) {
 	b.totals.slow(b.counts.turn(now, successes))
-	if end := int64(b.counts.window.end()); end != g.bucketEnd.Load() {
-		g.bucketEnd.Store(end)
+	if due := int64(b.counts.due()); due != g.due.Load() { // No write without need, for every call reads that line.
+		g.due.Store(due)
+	}
+}
+
+func (b *Breaker) turnIfDueLocked(g *generation, now time.Duration) {
+	if now >= time.Duration(g.due.Load()) {
+		b.turnLocked(g, now, g.successes.Load())
 	}
 }
 
@@ -285,7 +307,7 @@ func (b *Breaker) bookLateLocked(t ticket) {
 func (b *Breaker) bookCallLocked(g *generation, start time.Duration, v verdict) *aftermath {
 	if threshold := b.config.SlowCallThreshold; threshold > 0 {
 		now := b.noteLocked()
-		b.turnLocked(g, now, g.successes.Load())
+		b.turnIfDueLocked(g, now)
 		if !b.counts.running.end(start) { // It was counted when it became slow.
 			return b.judgeSlowLocked()
 		}
@@ -294,8 +316,9 @@ func (b *Breaker) bookCallLocked(g *generation, start time.Duration, v verdict) 
 		}
 	}
 	switch v.outcome {
-	case Success:
+	case Success: // Those of a plain generation don't come here.
 		g.succeed()
+		b.counts.running.succeed(b.now)
 	case Ignored: // Says nothing, so it is no call to the window either.
 		b.totals.ignored++
 	case Failure:
@@ -337,10 +360,13 @@ func (b *Breaker) judgeSlowLocked() *aftermath {
 	if !b.counts.unjudged {
 		return nil
 	}
+	g := b.current.Load()
+	b.turnLocked(g, b.now, g.successes.Load()) // They may have been found a while ago.
 	return b.judgeLocked(slowCall())
 }
 
 func (b *Breaker) bookProbeLocked(g *generation, p probe, v verdict) *aftermath {
+	g.withdraw()
 	now := b.noteLocked()
 	if after := b.openForSlowCallsLocked(now); after != nil {
 		b.bookLateLocked(ticket{generation: g, probe: p})

@@ -1,6 +1,9 @@
 package seawall
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // counts are what a closed breaker knows about the calls of its generation. They are guarded by Breaker.mu. Only the
 // successes are counted elsewhere, by the generation and without a lock; they come in here as the number so far.
@@ -25,6 +28,17 @@ func newCounts(c *breakerConfig) counts {
 	return n
 }
 
+// never is when counts are due that nobody asks about the time of.
+const never = time.Duration(math.MaxInt64)
+
+// due returns until when all that turn would do is to take in the successes.
+func (c *counts) due() time.Duration {
+	if !c.timed {
+		return never
+	}
+	return min(c.window.end(), c.running.due())
+}
+
 // turn brings the counts to now and returns how many calls became slow by then. Timed successes since the last turn
 // came before the window's current bucket ended, so they belong there; the others count as of now.
 func (c *counts) turn(now time.Duration, successes uint64) (slow uint64) {
@@ -32,7 +46,6 @@ func (c *counts) turn(now time.Duration, successes uint64) (slow uint64) {
 	c.booked = successes
 	if fresh.calls > 0 { // A success does not end the row by itself: that would be a second word to write.
 		c.row = 0
-		c.running.succeed()
 	}
 	if c.timed {
 		c.window.book(fresh)

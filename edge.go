@@ -33,7 +33,9 @@ func (b *Breaker) switchMode(m Mode) *aftermath {
 }
 
 func (b *Breaker) interfereLocked(why Reason) *aftermath {
-	g, now := b.current.Load(), b.noteLocked()
+	g := b.current.Load()
+	g.withdraw()
+	now := b.noteLocked()
 	if g.state == Closed {
 		b.haltLocked(g, now)
 		if why == ReasonReset && b.counts.empty() {
@@ -104,7 +106,7 @@ func (b *Breaker) retireLocked(g *generation) {
 func (b *Breaker) beginLocked(g *generation) {
 	g.off = Mode(b.mode.Load()) == Off
 	g.plain = g.state == Closed && !g.off && b.config.SlowCallThreshold == 0
-	g.bucketEnd.Store(int64(b.counts.window.end()))
+	g.due.Store(int64(b.counts.due()))
 	b.current.Store(g)
 	b.wakeLocked()
 }

@@ -14,12 +14,11 @@ type generation struct {
 	reason Reason        // of the edge that began it
 	since  time.Duration // elapsed time at that edge
 
-	// bucketEnd is where the window's current bucket ends, while closed. A success before it is booked there by
-	// counting it; the first one at or after it turns the window.
-	bucketEnd atomic.Int64
+	// due is when the counts of a closed breaker must be turned, as elapsed time. A success before that is booked by
+	// counting it; the first one at or after it turns the counts.
+	due atomic.Int64
 
-	// rejection is what callers get while open or half-open, nil until one needs it. While open it holds too how
-	// long that is so.
+	// rejection is what callers get while open or half-open, and until when that is so; nil if they have to ask.
 	rejection atomic.Pointer[OpenError]
 
 	plain bool // closed, and calls can't become slow: neither admission nor a success needs the lock
@@ -50,6 +49,14 @@ func (g *generation) seal() uint64 { return g.successes.Or(sealed) }
 
 // unseal goes on counting from what seal returned. Those who came in between were refused, and come again.
 func (g *generation) unseal(successes uint64) { g.successes.Store(successes) }
+
+// withdraw makes callers of a half-open breaker ask anew whether there is a place. Whoever is about to decide does it
+// before the clock is read: then nobody is turned away by a later reading than that of a decision which comes first.
+func (g *generation) withdraw() {
+	if g.state == HalfOpen {
+		g.rejection.Store(nil)
+	}
+}
 
 // forced reports whether this is the open state that only Reset leaves.
 func (g *generation) forced() bool { return g.reason == ReasonForced }

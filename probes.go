@@ -11,6 +11,8 @@ type probes struct {
 	timeout time.Duration
 	places  []probe // in order of admission, which is the order in which they lapse
 	last    int64   // id of the latest probe
+
+	rejection *OpenError // the latest that was made for a caller who found all places taken
 }
 
 // probe is one admission. Ids count from 1, so the zero probe is none.

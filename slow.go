@@ -20,7 +20,6 @@ type slowCalls struct {
 	slot   int           // place of the latest slot that a call began in
 	start  time.Duration // where that slot starts
 
-	turned    time.Duration // when ripen was called last
 	succeeded time.Duration // when the latest success came
 }
 
@@ -64,21 +63,25 @@ func (s *slowCalls) end(start time.Duration) bool {
 	return true
 }
 
-// succeed notes a success as of the latest ripen.
-func (s *slowCalls) succeed() {
+// succeed notes a success.
+func (s *slowCalls) succeed(now time.Duration) {
 	if s != nil {
-		s.succeeded = s.turned
+		s.succeeded = now
 	}
+}
+
+// due returns until when ripen has nothing to do.
+func (s *slowCalls) due() time.Duration {
+	if s == nil {
+		return never
+	}
+	return s.ripeAt
 }
 
 // ripen calls book for the slots that have become slow by now, in order, with the instant, how many calls of that slot
 // are still running, and whether a success came while they became slow, one after another.
 func (s *slowCalls) ripen(now time.Duration, book func(at time.Duration, calls uint64, mixed bool)) {
-	if s == nil {
-		return
-	}
-	s.turned = now
-	if now < s.ripeAt {
+	if now < s.due() {
 		return
 	}
 	end := s.number(now + 1 - s.threshold) // The last instant of the slots before this one is threshold ago, or more.

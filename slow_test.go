@@ -150,8 +150,7 @@ func TestSlowCallsTellWhetherASuccessCameAmongThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSlowCalls(8 * time.Second)
 			beginAt(s, 8*time.Second)
-			ripened(s, tt.success)
-			s.succeed()
+			s.succeed(tt.success)
 			found := false
 			s.ripen(time.Minute, func(at time.Duration, _ uint64, mixed bool) {
 				found = true
@@ -161,7 +160,7 @@ func TestSlowCallsTellWhetherASuccessCameAmongThem(t *testing.T) {
 			assert.True(t, found)
 		})
 	}
-	newSlowCalls(0).succeed()
+	newSlowCalls(0).succeed(time.Second)
 }
 
 // naiveCalls knows every running call and looks at each.

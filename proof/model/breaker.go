@@ -11,14 +11,6 @@ import (
 	"github.com/seawall-go/seawall"
 )
 
-// Three spots where a breaker that takes no lock differs, without harm, from one that does. They show only while the
-// clock is behind its own earlier reading: one that isn't noted does not hold time up.
-const (
-	notesSuccess        = false // a success of a closed breaker notes its reading; else it only turns the window
-	notesRejection      = false // a call that an open breaker turns away notes its reading
-	notesProbeRejection = true  // so does one that a half-open breaker turns away
-)
-
 // Start is what the clock shows when a breaker is made.
 func Start() time.Time { return time.Unix(1_000_000_000, 0).UTC() }
 
@@ -109,7 +101,7 @@ func (m Breaker) Allow(id int) (Breaker, *seawall.OpenError) {
 	switch state := m.last().to; {
 	case state == seawall.Open && m.wait() == 0:
 		m = m.edge(seawall.HalfOpen, seawall.ReasonCooldownOver, counts{}, verdict{})
-	case state == seawall.HalfOpen && notesProbeRejection, state == seawall.Closed && m.watches():
+	case state == seawall.Closed && m.watches():
 		m = m.note()
 	}
 	m = m.judgeHung()
@@ -117,9 +109,6 @@ func (m Breaker) Allow(id int) (Breaker, *seawall.OpenError) {
 		err := &seawall.OpenError{State: m.last().to, Reason: m.last().why}
 		if !m.forced() {
 			err.Until = Start().Add(later(m.now(), wait))
-		}
-		if notesRejection && m.last().to == seawall.Open {
-			m = m.note()
 		}
 		if m.mode == seawall.Observe {
 			return m.write(wouldReject), nil
@@ -141,7 +130,7 @@ func (m Breaker) Done(id int, o seawall.Outcome, hint time.Duration) Breaker {
 	}
 	closed, v := m.last().to == seawall.Closed, verdict{kind(o), hint}
 	if current := m.running[i].generation == len(m.changes); current &&
-		(!closed || m.watches() || o == seawall.Failure || o == seawall.Success && notesSuccess) {
+		(!closed || m.watches() || o == seawall.Failure) {
 		if m = m.note(); !closed {
 			m = m.judgeHung()
 		}
@@ -273,7 +262,6 @@ func (m Breaker) recount() (c counts) {
 		case e.kind == success:
 			c.row = 0
 		case e.kind == hung && m.besideSuccess(results[:i], e.at):
-			c.row *= keptBesideSuccess
 		default:
 			c.row++
 		}

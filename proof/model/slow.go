@@ -13,10 +13,6 @@ import (
 // threshold a call began, and takes all calls of a slot for its last. SlowAt is all that the model allows for that; a
 // test holds it to the design: never early, at most an eighth late.
 
-// What becomes of the row of failures when calls of one slot hang and a success came while they became slow. They don't
-// count in it, for nobody knows how many came after the success. The failures before them should stay in it.
-const keptBesideSuccess = 0 // 0: they don't, to this day; to be 1 when they do
-
 // SlowAt returns when a call that began at start becomes slow if it still runs.
 func SlowAt(start, threshold time.Duration) time.Duration {
 	slot := slotOf(threshold)
