@@ -1,9 +1,12 @@
 package seawall
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A success that finds the count sealed says so and leaves no trace in it, whether the seal stays or is lifted again.
@@ -20,4 +23,55 @@ func TestSealedGenerationCountsNothing(t *testing.T) {
 	assert.EqualValues(t, 3, g.successes.Load())
 	assert.True(t, g.succeed())
 	assert.EqualValues(t, 4, g.seal())
+}
+
+// watchedClock is moved by hand and tells when it is read.
+type watchedClock struct {
+	now  time.Time
+	read func()
+}
+
+func (c *watchedClock) Now() time.Time {
+	c.read()
+	return c.now
+}
+
+func (c *watchedClock) After(time.Duration) <-chan time.Time { panic("nobody waits here") }
+
+// A rejection that needs no lock must not come between the reading of a decision and the decision itself: its own reading
+// could be later, and it would speak of what is over by then.
+func TestRejectionIsWithdrawnBeforeADecisionReadsTheClock(t *testing.T) {
+	for name, decide := range map[string]func(b *Breaker, clk *watchedClock, done func(error)){
+		"a probe ends": func(_ *Breaker, _ *watchedClock, done func(error)) { done(nil) },
+		"by hand":      func(b *Breaker, _ *watchedClock, _ func(error)) { b.ForceOpen() },
+		"a place lapses": func(b *Breaker, clk *watchedClock, _ func(error)) {
+			clk.now = clk.now.Add(time.Minute)
+			_, err := b.Allow(t.Context())
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clk := &watchedClock{now: time.Unix(1, 0), read: func() {}}
+			b := Must(NewBreaker("", WithConsecutiveFailures(1), WithCooldown(time.Minute), WithClock(clk)))
+			require.Error(t, b.Do(t.Context(), func(context.Context) error { return assert.AnError }))
+			clk.now = clk.now.Add(time.Minute)
+			done, err := b.Allow(t.Context())
+			require.NoError(t, err)
+			require.ErrorIs(t, b.Do(t.Context(), func(context.Context) error { return nil }), ErrOpen)
+			halfOpen := b.current.Load()
+			require.NotNil(t, halfOpen.rejection.Load(), "the next one is rejected without the lock")
+
+			readings := 0
+			clk.read = func() {
+				if !b.mu.TryLock() { // The decision has it.
+					readings++
+					assert.Nil(t, halfOpen.rejection.Load())
+					return
+				}
+				b.mu.Unlock()
+			}
+			decide(b, clk, done)
+			assert.Positive(t, readings)
+		})
+	}
 }
