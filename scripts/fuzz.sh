@@ -7,5 +7,5 @@ grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: 
   target=${func#func }
   package=$(dirname "$file")
   echo "# $package: $target for $1"
-  (cd "$package" && go test -run '^$' -fuzz "^$target\$" -fuzztime "$1" . </dev/null)
+  (cd "$package" && go test -run '^$' -fuzz "^$target\$" -fuzztime "$1" -fuzzminimizetime 10x . </dev/null)
 done
