@@ -2,6 +2,8 @@ package seawallpage_test
 
 import (
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -29,6 +31,7 @@ func TestBrowser(t *testing.T) {
 		run  func(*browser)
 	}{
 		{"watches an outage", watchAnOutage},
+		{"leaves alone what is in the reader's hands", takeInHand},
 		{"presses the buttons", pressTheButtons},
 		{"presses them where requests tell less", pressTheButtonsOverPlainHTTP},
 		{"is not pressed by another site", pressFromAnotherSite},
@@ -41,6 +44,8 @@ func TestBrowser(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := &browser{t: t, client: b.client, session: b.session}
 			b.show("light", 1360, 960, false)
+			// A page that is still there when its server has gone would complain about that in the next test.
+			defer b.open("about:blank")
 			test.run(b)
 			assert.Empty(t, b.complaints(), "in the browser's console")
 		})
@@ -49,9 +54,35 @@ func TestBrowser(t *testing.T) {
 
 func newServer(t *testing.T, opts ...seawallpage.Option) *httptest.Server {
 	t.Helper()
-	server := httptest.NewServer(newHandler(t, opts...))
+	return serverOf(t, newHandler(t, opts...))
+}
+
+func serverOf(t *testing.T, h http.Handler) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	return server
+}
+
+// hurried lets the page refresh itself so often that a test need not wait for it.
+func hurried(t *testing.T, h http.Handler) http.Handler {
+	t.Helper()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := serve(h, r)
+		body := answer.Body.String()
+		if strings.HasPrefix(body, "<!doctype html>") {
+			for slow, quick := range map[string]string{
+				"every = 2000":                     "every = 50",
+				`http-equiv="refresh" content="5"`: `http-equiv="refresh" content="1"`,
+			} {
+				assert.Equal(t, 1, strings.Count(body, slow), slow)
+				body = strings.Replace(body, slow, quick, 1)
+			}
+		}
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = io.WriteString(w, body)
+	})
 }
 
 // The page follows an outage by itself, without a reload, and leaves the reader's place alone.
@@ -60,7 +91,8 @@ func watchAnOutage(b *browser) {
 	clock := newClock(time.Minute)
 	payments := br(t, "payments", seawall.WithClock(clock), seawall.WithProbeSuccesses(2))
 	slots := bh(t, "slots", 1, seawall.WithMaxQueue(0))
-	b.open(newServer(t, seawallpage.Breakers(br(t, "search"), payments), seawallpage.Bulkheads(slots)).URL + "/")
+	page := newHandler(t, seawallpage.Breakers(br(t, "search"), payments), seawallpage.Bulkheads(slots))
+	b.open(serverOf(t, hurried(t, page)).URL + "/")
 	assert.Equal(t, "3 fine", b.text("#summary"))
 	assert.Equal(t, "payments", b.text("tbody tr:first-child th"))
 	b.run(nil, `window.stayed = true; document.querySelector('a[href="?name=payments"]').focus()`)
@@ -89,6 +121,30 @@ func watchAnOutage(b *browser) {
 	var tab string
 	b.run(&tab, `return document.title.split(' · ')[0] + ', ' + document.querySelector('link').href.includes('cf222e')`)
 	assert.Equal(t, "1 full, 2 fine, true", tab, "title and icon of the tab")
+}
+
+// The page comes for a new look at itself, but leaves it at that if the reader has got hold of something meanwhile.
+func takeInHand(b *browser) {
+	t := b.t
+	b.open(serverOf(t, hurried(t, newHandler(t, seawallpage.Breakers(br(t, "payments"))))).URL + "/")
+	b.run(nil, `
+		window.before = document.querySelector('#guards')
+		const parse = DOMParser.prototype.parseFromString
+		DOMParser.prototype.parseFromString = function(...args) {
+			getSelection().selectAllChildren(document.querySelector('h1'))
+			window.looked = true
+			return parse.apply(this, args)
+		}
+		window.letGo = () => {
+			DOMParser.prototype.parseFromString = parse
+			getSelection().removeAllRanges()
+		}`)
+	b.wait(`window.looked`)
+	var stayed bool
+	b.run(&stayed, `return before.isConnected`)
+	assert.True(t, stayed)
+	b.run(nil, `letGo()`)
+	b.wait(`!before.isConnected`)
 }
 
 func pressTheButtons(b *browser) {
@@ -159,17 +215,16 @@ func showHostileNames(b *browser) {
 	server := newServer(t, seawallpage.Breakers(breakers...), seawallpage.Group("hosts", hosts), seawallpage.WithControl())
 	b.open(server.URL + "/?" + url.Values{"x": hostile(), "name": {"hosts"}}.Encode())
 	b.open(server.URL + "/")
-	var names []string
-	b.run(&names, `return [...document.querySelectorAll('.guards tbody th a > bdi:last-child')].map(e => e.textContent)`)
+	var links [][2]string // the text of each, and where it leads to
+	b.run(&links, `return [...document.querySelectorAll('.guards tbody th a')].map(a => [a.querySelector('bdi:last-child').textContent, a.href])`)
 	wantHarmless(b)
 	for _, name := range hostile() {
 		if strings.TrimSpace(name) != name || name == "" || strings.Contains(name, "\n") || !utf8.ValidString(name) {
 			continue // HTML has no way to write these.
 		}
-		at := slices.Index(names, name)
+		at := slices.IndexFunc(links, func(link [2]string) bool { return link[0] == name })
 		require.NotEqual(t, -1, at, name)
-		b.open(server.URL + "/")
-		b.click(fmt.Sprintf("tr:nth-child(%d) a", at+1))
+		b.open(links[at][1])
 		assert.Equal(t, "1 fine", b.text("#summary"), name)
 		assert.Equal(t, name, strings.TrimPrefix(b.text(".guards tbody th"), "hosts/"))
 		wantHarmless(b)
@@ -193,14 +248,12 @@ func readWithoutJavaScript(b *browser) {
 	t := b.t
 	b.devtools("Emulation.setScriptExecutionDisabled", map[string]any{"value": true})
 	defer b.devtools("Emulation.setScriptExecutionDisabled", map[string]any{"value": false})
-	page := newHandler(t, seawallpage.Breakers(br(t, "payments")))
+	page := hurried(t, newHandler(t, seawallpage.Breakers(br(t, "payments"))))
 	loads := make(chan string, 100)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b.open(serverOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		loads <- r.Header.Get("Sec-Fetch-Dest")
 		page.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	b.open(server.URL + "/")
+	})).URL + "/")
 	assert.Equal(t, "payments", b.text("tbody th"))
 	assert.Equal(t, "document", <-loads)
 	assert.Equal(t, "document", <-loads, "the second time by itself")
@@ -208,12 +261,13 @@ func readWithoutJavaScript(b *browser) {
 
 func loseTheServer(b *browser) {
 	t := b.t
-	server := httptest.NewServer(newHandler(t, seawallpage.Breakers(br(t, "payments"))))
+	server := serverOf(t, hurried(t, newHandler(t, seawallpage.Breakers(br(t, "payments")))))
 	b.open(server.URL + "/")
 	server.CloseClientConnections()
 	server.Close()
 	b.wait(`document.querySelector('#stale').innerText === ' · out of date: the server does not answer'`)
 	assert.Equal(t, "payments", b.text("tbody th"), "what was known last stays")
+	b.open("about:blank")
 	b.complaints() // The browser says itself that it could not connect.
 }
 

@@ -3,10 +3,12 @@
   const every = 2000
   const label = e => e && (e.getAttribute('href') || e.value)
 
+  // Nothing changes under the reader's hands: a button that moves away loses the click.
+  const isInHand = main => main.matches(':active') || !getSelection().isCollapsed || document.activeElement.matches('input')
+
   const refresh = async () => {
     const main = document.querySelector('#guards')
-    // Not under the reader's hands: a button that moves away loses the click.
-    if (document.hidden || main.matches(':active') || !getSelection().isCollapsed || document.activeElement.matches('input')) return
+    if (document.hidden || isInHand(main)) return
     try {
       const answer = await fetch(location.href)
       // Without the style, which has another nonce than this page's and would be complained about.
@@ -14,6 +16,7 @@
       const page = new DOMParser().parseFromString(text, 'text/html')
       const fresh = page.querySelector('#guards')
       if (!fresh) throw new Error(answer.statusText)
+      if (isInHand(main)) return // since it was asked for
       const focus = label(document.activeElement)
       main.replaceWith(document.adoptNode(fresh))
       if (focus) [...fresh.querySelectorAll('a,button')].find(e => label(e) === focus)?.focus()

@@ -112,14 +112,24 @@ func (b *browser) wait(expression string) {
 	require.Empty(b.t, text, "the page never came to: %s", expression)
 }
 
-// click presses an element that is to be seen, as a user does.
+// click presses an element that is to be seen, as a user does. If the page puts a fresh one in its place just between
+// finding and pressing it, that is pressed.
 func (b *browser) click(selector string) {
 	b.t.Helper()
-	var element map[string]string
-	b.post("/element", map[string]string{"using": "css selector", "value": selector}, &element)
-	for _, id := range element {
-		b.post("/element/"+id+"/click", map[string]string{}, nil)
+	err := b.tryClick(selector)
+	for tries := 1; tries < 5 && err != nil && strings.Contains(err.Error(), "stale element reference"); tries++ {
+		err = b.tryClick(selector)
 	}
+	require.NoError(b.t, err)
+}
+
+func (b *browser) tryClick(selector string) error {
+	b.t.Helper()
+	var element struct {
+		ID string `json:"element-6066-11e4-a52e-4f735466cecf"` // The protocol has this key.
+	}
+	b.post("/element", map[string]string{"using": "css selector", "value": selector}, &element)
+	return b.try(http.MethodPost, "/element/"+element.ID+"/click", map[string]string{}, nil)
 }
 
 // text returns what is to be seen of an element.
