@@ -121,6 +121,7 @@ func TestRowsOfBulkheads(t *testing.T) {
 		{2, 2, nil, "bh | bulkhead | ● busy | | | | | 0 | 2 / 2 [2 of at most 2 calls are running] | 0 / ∞ | |"},
 		{2, 2, []seawall.BulkheadOption{seawall.WithMaxQueue(1)}, "bh | bulkhead | ● busy | | | | | 0 | 2 / 2 [2 of at most 2 calls are running] | 0 / 1 | |"},
 		{2, 2, []seawall.BulkheadOption{seawall.WithMaxQueue(0)}, "bh | bulkhead | ● full | | | | | 1 | 2 / 2 [2 of at most 2 calls are running] | 0 / 0 | |"},
+		{2, 2, []seawall.BulkheadOption{seawall.WithMaxWait(0)}, "bh | bulkhead | ● full | | | | | 1 | 2 / 2 [2 of at most 2 calls are running] | 0 / 0 | |"},
 	} {
 		b := bh(t, "bh", test.limit, test.options...)
 		hold(t, b, test.held)
