@@ -27,7 +27,7 @@ import (
 )
 
 func main() {
-	files := flag.String("files", "state.go,breaker.go,call.go,edge.go,generation.go,probes.go,counts.go,window.go,slow.go,bulkhead.go",
+	files := flag.String("files", "state.go,breaker.go,call.go,edge.go,generation.go,probes.go,counts.go,window.go,slow.go,bulkhead.go,slots.go",
 		"source files of the core")
 	second := flag.Bool("second", false, "let the searches of this module try what the first tests let live")
 	only := flag.String("run", "", "try only mutants whose name matches this regular expression")
