@@ -76,17 +76,12 @@ func (b *Bulkhead) Acquire(ctx context.Context) (release func(), err error) {
 	if err := b.acquire(ctx); err != nil {
 		return nil, err
 	}
-	return once(b.release), nil
-}
-
-// once returns a function that calls f the first time and then does nothing.
-func once(f func()) func() {
 	var used atomic.Bool
 	return func() {
 		if !used.Swap(true) {
-			f()
+			b.release()
 		}
-	}
+	}, nil
 }
 
 // Name returns the name given to [NewBulkhead].

@@ -993,3 +993,26 @@ func TestBulkheadAllocatesNothing(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { _ = b.Do(ctx, ok) }), "queue full")
 	require.NoError(t, h.finish(nil))
 }
+
+// lateSlotClock frees a slot when a call is about to wait: after it found none, and before it is in line.
+type lateSlotClock struct{ free func() }
+
+func (c *lateSlotClock) Now() time.Time { return time.Unix(0, 0) }
+
+func (c *lateSlotClock) After(time.Duration) <-chan time.Time {
+	c.free()
+	return nil
+}
+
+// A slot that is freed between a call's first look and its place in line is the call's, which does not wait then.
+func TestBulkheadSlotThatIsFreedBeforeTheWait(t *testing.T) {
+	clk := &lateSlotClock{}
+	b := seawall.Must(seawall.NewBulkhead("", 1, seawall.WithMaxWait(time.Hour), seawall.WithClock(clk)))
+	release, err := b.Acquire(t.Context())
+	require.NoError(t, err)
+	clk.free = release
+	_, err = b.Acquire(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, seawall.BulkheadTotals{Admitted: 2}, b.Snapshot().Totals)
+	assert.Equal(t, 1, b.Snapshot().InFlight)
+}

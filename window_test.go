@@ -250,3 +250,14 @@ func TestLaterDoesNotOverflow(t *testing.T) {
 		assert.Equal(t, tt.want, later(tt.t, tt.d))
 	}
 }
+
+// A count window makes room as results come, and never for more than it may hold.
+func TestCountWindowTakesNoMoreRoomThanItNeeds(t *testing.T) {
+	const most = 100
+	w := &countWindow{max: most}
+	w.book(tally{calls: 1})
+	assert.Less(t, cap(w.results), most)
+	w.book(tally{calls: 3 * most})
+	assert.Len(t, w.results, most)
+	assert.Equal(t, most, cap(w.results))
+}
