@@ -47,12 +47,14 @@ func (s *slots) take() bool {
 
 // join takes a free slot, or else puts the caller in line: it has to receive from grants then, or to leave.
 func (s *slots) join() (taken bool) {
-	for !s.take() {
-		if was := s.load(); was.balance() <= 0 && s.swap(was, was+waitingCall) {
+	for {
+		was := s.load()
+		if free := was.balance() > 0; free && s.swap(was, was-freeSlot) {
+			return true
+		} else if !free && s.swap(was, was+waitingCall) {
 			return false
 		}
 	}
-	return true
 }
 
 // leave takes a caller out of the line who has received nothing. If all who wait have been given slots, one of them is
