@@ -1,6 +1,9 @@
 package seawall
 
-import "sync/atomic"
+import (
+	"runtime"
+	"sync/atomic"
+)
 
 // slots are a semaphore: what a Bulkhead has to give to calls. How many are free and how many calls stand in line is
 // one atomic word, so a call that need not wait passes with one operation on it and a slot can never be free beside
@@ -58,15 +61,22 @@ func (s *slots) join() (taken bool) {
 }
 
 // leave takes a caller out of the line who has received nothing. If all who wait have been given slots, one of them is
-// the caller's: leave receives it and reports that. Else it does not matter whose place in line is given up.
+// the caller's, and leave receives it and reports that. Else it does not matter whose place in line is given up.
 func (s *slots) leave() (taken bool) {
-	for was := s.load(); was.waiting() > 0; was = s.load() {
-		if s.swap(was, was-waitingCall) {
-			return false
+	for {
+		if was := s.load(); was.waiting() > 0 {
+			if s.swap(was, was-waitingCall) {
+				return false
+			}
+			continue
+		}
+		select {
+		case <-s.grants:
+			return true
+		default: // It is about to be sent. Or a newcomer has received it, whose place is there to be given up then.
+			runtime.Gosched()
 		}
 	}
-	<-s.grants // It is there, or whoever gave it is about to send it.
-	return true
 }
 
 // give adds n slots, first to calls in line, or takes -n of them away: free ones, and the next that are given back.

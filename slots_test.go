@@ -1,9 +1,11 @@
 package seawall
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -76,6 +78,23 @@ func TestSlotsAreGivenToTheLineFirst(t *testing.T) {
 	assertSlots(t, s, 0, 1, 2)
 	s.give(5)
 	assertSlots(t, s, 4, 0, 3)
+}
+
+// A newcomer may receive the slot that was sent for one who leaves. Who leaves must not wait for the newcomer's then.
+func TestSlotsLeaveWhileANewcomerIsQuicker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(0)
+		require.False(t, s.join())
+		s.state.Store(0) // A slot has been given to the line, and is about to be sent.
+		left := make(chan bool)
+		go func() { left <- s.leave() }()
+		for range 1000 {
+			runtime.Gosched() // Until leave has seen that.
+		}
+		require.False(t, s.join()) // The newcomer, who receives that slot.
+		assert.False(t, <-left)
+		assertSlots(t, s, 0, 0, 0)
+	})
 }
 
 // Whoever leaves the line at the instant a slot is given to it, none is lost and none is used twice.
