@@ -16,7 +16,7 @@ import (
 // be copied. It is not re-entrant: a call that asks the Bulkhead it holds a slot of for another one may wait for
 // itself.
 type Bulkhead struct {
-	// These share a cache line, the one line of the Bulkhead that a call needs if it need not wait.
+	// What a call writes that need not wait: two words beside each other.
 	admitted atomic.Uint64
 	slots    slots
 
@@ -142,7 +142,7 @@ func (b *Bulkhead) acquire(ctx context.Context) error {
 	case b.slots.take():
 		b.admitted.Add(1)
 		return nil
-	case b.config.maxWait == 0 || b.config.maxQueue == 0:
+	case b.config.maxQueue == 0:
 		b.rejectedFull.Add(1)
 		return b.full.Load()
 	default:

@@ -78,6 +78,9 @@ func newModelDrive(t *testing.T, r *rand.Rand) *modelDrive {
 	}
 	d.real = bh(t, m.limit, opts...)
 	t.Cleanup(d.abandon)
+	if m.maxWait == 0 {
+		m.maxQueue = 0
+	}
 	d.log("limit %d, queue %d, wait %v", m.limit, m.maxQueue, m.maxWait)
 	return d
 }
@@ -250,7 +253,7 @@ func (m *bulkheadModel) arrive(done bool) (id int) {
 		m.fates[id] = "done before"
 	case len(m.running) < m.limit:
 		m.admit(id)
-	case m.maxWait == 0 || m.maxQueue >= 0 && len(m.queue) >= m.maxQueue:
+	case m.maxQueue >= 0 && len(m.queue) >= m.maxQueue:
 		m.totals.RejectedFull++
 		m.fates[id] = fmt.Sprintf("full, limit %d, waited 0s", m.limit)
 	default:

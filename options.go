@@ -73,8 +73,10 @@ func WithConsecutiveFailures(n int) BreakerOption {
 // WithSlowCallThreshold makes every call that runs longer than d a failure, from that moment on and whether it has
 // returned or not; what it returns later changes nothing. So the breaker opens about d after a dependency began to hang,
 // even if its callers hang up before they get an answer, and a probe that becomes slow has failed. Running calls are
-// looked at when a call arrives or fails, and are found at most d/8 late and never early. The price is that successes
-// take the lock, and a second reading of the clock for each call.
+// looked at when a call arrives or fails, and are found at most d/8 late and never early. Those that become slow within
+// d/8 of a success add nothing to the row of [WithConsecutiveFailures]: where some calls go well while others hang, it is
+// [WithFailureRate] that opens the breaker. The price is that successes take the lock, and a second reading of the clock
+// for each call.
 // Default: off. Range: above 0.
 func WithSlowCallThreshold(d time.Duration) BreakerOption {
 	return breakerOption(func(c *breakerConfig) error {
@@ -386,6 +388,9 @@ func newBulkheadConfig(opts []BulkheadOption) (bulkheadConfig, error) {
 		} else if err := o.applyBulkhead(&c); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if c.maxWait == 0 { // Nobody ever waits, so the queue has no place.
+		c.maxQueue = 0
 	}
 	return c, errors.Join(errs...)
 }

@@ -331,6 +331,7 @@ func TestLastOptionHolds(t *testing.T) {
 
 	b := bh(t, 1, seawall.WithMaxQueue(5), seawall.WithMaxWait(time.Hour), seawall.WithMaxQueue(0), noWait())
 	assert.Zero(t, b.Snapshot().MaxQueue)
+	assert.Zero(t, bh(t, 1, seawall.WithMaxQueue(5), seawall.WithMaxWait(0)).Snapshot().MaxQueue, "nobody waits")
 	h := hold(t, b)
 	wantRejectedBy(t, b)
 	require.NoError(t, h.finish(nil))

@@ -125,7 +125,7 @@ type BulkheadSnapshot struct {
 	Limit    int    `json:"limit"`
 	InFlight int    `json:"in_flight"` // more than Limit for a while after SetLimit lowered it
 	Waiting  int    `json:"waiting"`
-	MaxQueue int    `json:"max_queue"` // -1: no bound
+	MaxQueue int    `json:"max_queue"` // -1: no bound; 0: nobody waits
 
 	Totals BulkheadTotals `json:"totals"`
 }

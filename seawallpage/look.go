@@ -168,20 +168,11 @@ func bulkheadLevel(s seawall.BulkheadSnapshot) level {
 	switch {
 	case s.InFlight < s.Limit:
 		return fine
-	case maxQueue(s) >= 0 && s.Waiting >= maxQueue(s):
+	case s.MaxQueue >= 0 && s.Waiting >= s.MaxQueue:
 		return problem
 	default:
 		return warning
 	}
-}
-
-// maxQueue returns how many calls may wait; -1: any number. A queue without a bound is never full, so if calls were
-// rejected because it was, there is none: that of a bulkhead with [seawall.WithMaxWait] of 0.
-func maxQueue(s seawall.BulkheadSnapshot) int {
-	if s.Totals.RejectedFull > 0 {
-		return max(0, s.MaxQueue)
-	}
-	return s.MaxQueue
 }
 
 // filter says what a request wants to see: everything, or what has one name.

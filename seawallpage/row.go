@@ -112,7 +112,7 @@ func (r *row) breaker(s seawall.Snapshot, settings seawall.Settings, history []s
 func (r *row) bulkhead(s seawall.BulkheadSnapshot) {
 	r.Running = newShare(s.InFlight, s.Limit, "calls", r.Level)
 	limit := "∞"
-	if most := maxQueue(s); most >= 0 {
+	if most := s.MaxQueue; most >= 0 {
 		limit = count(uint64(most))
 	}
 	r.Waiting = count(uint64(s.Waiting)) + " / " + limit

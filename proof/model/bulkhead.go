@@ -42,6 +42,9 @@ const (
 
 // NewBulkhead returns the model of a new bulkhead. A negative maxWait or maxQueue stands for no bound.
 func NewBulkhead(limit int, maxWait time.Duration, maxQueue int) Bulkhead {
+	if maxWait == 0 { // Nobody waits.
+		maxQueue = 0
+	}
 	return Bulkhead{limit: limit, maxWait: maxWait, maxQueue: maxQueue}
 }
 
@@ -50,7 +53,7 @@ func (m Bulkhead) Acquire(id int) Bulkhead {
 	switch {
 	case len(m.running) < m.limit:
 		return m.admit(id)
-	case m.maxWait == 0 || m.maxQueue == 0 || m.maxQueue > 0 && len(m.queue) >= m.maxQueue:
+	case m.maxQueue == 0 || m.maxQueue > 0 && len(m.queue) >= m.maxQueue:
 		return m.refuse(id, Full)
 	}
 	m.queue = append(slices.Clip(m.queue), waiter{id, m.now})
