@@ -159,7 +159,7 @@ func (b *Breaker) stateLocked(now time.Duration) State {
 }
 
 // rejectionLocked returns the error for a caller who has to wait. While half-open it is made anew when the answer to
-// "until when" is another one, and is in force until a place is given or freed.
+// "until when" is another one, and is in force until somebody is about to decide.
 func (b *Breaker) rejectionLocked(now, wait time.Duration) *OpenError {
 	g := b.current.Load()
 	if g.state == Open {

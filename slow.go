@@ -36,7 +36,7 @@ func newSlowCalls(threshold time.Duration) *slowCalls {
 	return s
 }
 
-// begin counts a call that begins at now, after ripen(now).
+// begin counts a call that begins at now, after ripen(now) or before it is due.
 func (s *slowCalls) begin(now time.Duration) {
 	if s == nil {
 		return
