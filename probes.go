@@ -50,7 +50,7 @@ func (p *probes) lapsed(now time.Duration) int {
 
 // slow returns the oldest probe if it has become slow by now, while it held a place.
 func (p *probes) slow(threshold, now time.Duration) (probe, bool) {
-	if threshold == 0 || threshold > p.timeout || len(p.places) == 0 {
+	if threshold > p.timeout || len(p.places) == 0 {
 		return probe{}, false
 	}
 	oldest := p.places[0]
