@@ -25,6 +25,19 @@ func TestSealedGenerationCountsNothing(t *testing.T) {
 	assert.EqualValues(t, 4, g.seal())
 }
 
+// A success that found the count sealed counts all the same if that was only halted, and is late if it has ended.
+func TestSuccessThatFindsTheCountSealed(t *testing.T) {
+	b := Must(NewBreaker(""))
+	g := b.current.Load()
+	b.succeedLate(g)
+	assert.EqualValues(t, 1, b.Snapshot().Totals.Successes)
+	assert.Zero(t, b.Snapshot().Totals.Late)
+	b.ForceOpen()
+	b.succeedLate(g)
+	assert.EqualValues(t, 1, b.Snapshot().Totals.Successes)
+	assert.EqualValues(t, 1, b.Snapshot().Totals.Late)
+}
+
 // watchedClock is moved by hand and tells when it is read.
 type watchedClock struct {
 	now  time.Time
