@@ -76,12 +76,18 @@ func (b *Bulkhead) Acquire(ctx context.Context) (release func(), err error) {
 	if err := b.acquire(ctx); err != nil {
 		return nil, err
 	}
+	return once(b, (*Bulkhead).release), nil
+}
+
+// once returns a function that calls f with x the first time and then does nothing. That x is passed on its own saves an
+// allocation: a method value would be one.
+func once[T any](x T, f func(T)) func() {
 	var used atomic.Bool
 	return func() {
 		if !used.Swap(true) {
-			b.release()
+			f(x)
 		}
-	}, nil
+	}
 }
 
 // Name returns the name given to [NewBulkhead].

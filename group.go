@@ -134,12 +134,7 @@ func (g *Group[K]) Acquire(ctx context.Context, key K) (policy Policy, release f
 	if err != nil {
 		return nil, nil, err
 	}
-	var used atomic.Bool
-	return m.policy, func() {
-		if !used.Swap(true) {
-			m.pins.give()
-		}
-	}, nil
+	return m.policy, once(&m.pins, (*pins).give), nil
 }
 
 // Get returns the policy of key and whether there is one. It makes none, and it only looks: the policy may be evicted
