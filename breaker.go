@@ -14,10 +14,11 @@ import (
 // Make one with [NewBreaker], one for each dependency that can fail by itself. A Breaker is safe for use by several
 // goroutines and must not be copied. It has no goroutine and no timer: there is nothing to close.
 type Breaker struct {
-	// These share a cache line, the one line of the Breaker that a call of a closed one needs.
+	// A call of a closed Breaker reads no more of it than the first of these, which share a cache line. All but current
+	// and mode are set once in NewBreaker.
 	current    atomic.Pointer[generation] // calls are admitted to it; only an edge replaces it, under mu
 	mode       atomic.Int32               // a Mode; written under mu
-	systemTime bool                       // the clock is package time; set once in NewBreaker, as what follows is
+	systemTime bool                       // the clock is package time
 	base       time.Time                  // elapsed time counts from here
 	name       string
 	config     breakerConfig
