@@ -112,8 +112,8 @@ func (r *row) breaker(s seawall.Snapshot, settings seawall.Settings, history []s
 func (r *row) bulkhead(s seawall.BulkheadSnapshot) {
 	r.Running = newShare(s.InFlight, s.Limit, "calls", r.Level)
 	limit := "∞"
-	if most := s.MaxQueue; most >= 0 {
-		limit = count(uint64(most))
+	if s.MaxQueue >= 0 {
+		limit = count(uint64(s.MaxQueue))
 	}
 	r.Waiting = count(uint64(s.Waiting)) + " / " + limit
 	r.Rejected = count(s.Totals.RejectedFull + s.Totals.RejectedTimeout)
