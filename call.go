@@ -39,7 +39,7 @@ func (b *Breaker) try(ctx context.Context) (ticket, *OpenError, error) {
 	if g.plain {
 		return ticket{generation: g}, nil, nil
 	}
-	if e := b.standing(g); e != nil {
+	if e := g.rejection.Load(); e != nil && b.read() < e.until { // No lock: both were in force when they were read.
 		return ticket{}, e, nil
 	}
 	t, rejection, after := b.admit()
@@ -68,18 +68,6 @@ func (b *Breaker) refuseDone(ctx context.Context, ended error) error {
 	b.totals.cancelled++
 	b.mu.Unlock() // Before the context is asked for its cause, for that may be code of the user's.
 	return newDoneError(b.name, ctx, ended)
-}
-
-// standing returns the rejection that holds for a call of g, nil if that takes a closer look. It needs no lock: g was the
-// current generation, and the rejection was in force, when they were read. Probes that can be slow must be looked at.
-func (b *Breaker) standing(g *generation) *OpenError {
-	if g.state == HalfOpen && b.config.SlowCallThreshold > 0 {
-		return nil
-	}
-	if e := g.rejection.Load(); e != nil && b.read() < e.until {
-		return e
-	}
-	return nil
 }
 
 // admit decides about a call that has to take the lock for it.
@@ -169,7 +157,9 @@ func (b *Breaker) rejectionLocked(now, wait time.Duration) *OpenError {
 	if e := b.probes.rejection; e == nil || e.until != until {
 		b.probes.rejection = b.newOpenErrorLocked(g, until)
 	}
-	g.rejection.Store(b.probes.rejection)
+	if b.config.SlowCallThreshold == 0 { // Else each call must look whether a probe has become slow.
+		g.rejection.Store(b.probes.rejection)
+	}
 	return b.probes.rejection
 }
 
