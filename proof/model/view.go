@@ -34,12 +34,6 @@ func (m Breaker) Lapsed() (n int) {
 	return n
 }
 
-// Locked reports whether each decision rests on what the clock shows at that instant now, for all calls take the lock, or
-// are turned away only while nobody who has it is about to decide.
-func (m Breaker) Locked() bool {
-	return m.last().to == seawall.HalfOpen || m.last().to == seawall.Closed && m.watches()
-}
-
 // Settled returns the state that the last change led to.
 func (m Breaker) Settled() seawall.State { return m.last().to }
 
