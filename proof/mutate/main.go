@@ -5,8 +5,8 @@
 //	go run ./mutate [-files a.go,b.go] [-second] [-run regexp] [-parallel 2] [-least 95]
 //
 // A mutant is killed if the tests of the package fail or take too long; with -second the searches of this module get a
-// go at what those let live. It fails if less than 95 % are killed, the mutants that mutate/equivalent.txt names left
-// out.
+// go at what those let live. It fails if less than 95 % of a file's are killed, the mutants that mutate/equivalent.txt
+// names left out.
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,7 +34,7 @@ func main() {
 	only := flag.String("run", "", "try only mutants whose name matches this regular expression")
 	parallel := flag.Int("parallel", 2, "mutants tried at once")
 	verbose := flag.Bool("v", false, "show how each mutant was killed")
-	least := flag.Float64("least", 95, "percentage that must be killed")
+	least := flag.Float64("least", 95, "percentage of a file's mutants that must be killed")
 	flag.Parse()
 	if err := run(strings.Split(*files, ","), *only, *second, *verbose, *parallel, *least); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
@@ -90,32 +91,44 @@ func run(files []string, only string, second, verbose bool, parallel int, least 
 	}
 	start := time.Now()
 	result := tests.tryAll(all, known, parallel, verbose)
-	var n [fates]int
 	for i, c := range all {
-		n[result[i]]++
 		if result[i] == lived {
 			fmt.Printf("LIVED %s:%d\n      %s\n", filepath.Base(c.pos.Filename), c.pos.Line, c.name)
 		}
 		delete(known, c.name)
 	}
-	stale := 0
+	failed := report(all, result, least)
+	fmt.Printf("proof: mutate: %d mutants in %v\n", len(all), time.Since(start).Round(time.Second))
 	for name := range known {
 		file, _, _ := strings.Cut(name, " ")
-		if only == "" && strings.Contains(","+strings.Join(files, ",")+",", ","+file+",") {
-			fmt.Printf("%s names a mutant that does not exist: %s\n", list, name)
-			stale++
+		if only == "" && slices.Contains(files, file) {
+			failed = append(failed, fmt.Errorf("%s names a mutant that does not exist: %s", list, name))
 		}
 	}
-	rate := 100 * float64(n[killed]) / float64(max(1, n[killed]+n[lived]))
-	fmt.Printf("proof: mutate: %d mutants: %d killed, %d lived (%.1f %% killed), %d equivalent, in %v\n",
-		len(all), n[killed], n[lived], rate, n[equivalent], time.Since(start).Round(time.Second))
-	switch {
-	case rate < least:
-		return fmt.Errorf("%.1f %% killed, %.1f %% are wanted", rate, least)
-	case stale > 0:
-		return errors.New("the list of equivalent mutants is out of date")
+	return errors.Join(failed...)
+}
+
+// report prints what became of the mutants of each file, and returns an error for each file with too few killed.
+func report(all []mutant, result []fate, least float64) (failed []error) {
+	tally := map[string]*[fates]int{}
+	var files []string
+	for i, c := range all {
+		file := filepath.Base(c.pos.Filename)
+		if tally[file] == nil {
+			tally[file] = new([fates]int)
+			files = append(files, file)
+		}
+		tally[file][result[i]]++
 	}
-	return nil
+	for _, file := range files {
+		n := tally[file]
+		rate := 100 * float64(n[killed]) / float64(max(1, n[killed]+n[lived]))
+		fmt.Printf("proof: mutate: %-13s %3d killed, %2d lived: %5.1f %%; %2d equivalent\n", file, n[killed], n[lived], rate, n[equivalent])
+		if n[killed]+n[lived] > 0 && rate < least {
+			failed = append(failed, fmt.Errorf("%s: %.1f %% killed, %.1f %% are wanted", file, rate, least))
+		}
+	}
+	return failed
 }
 
 // mutateAll writes the mutated files and an overlay that puts them in place.
