@@ -52,10 +52,12 @@ func (s *slots) take() bool {
 func (s *slots) join() (taken bool) {
 	for {
 		was := s.load()
-		if free := was.balance() > 0; free && s.swap(was, was-freeSlot) {
-			return true
-		} else if !free && s.swap(was, was+waitingCall) {
-			return false
+		free, is := was.balance() > 0, was+waitingCall
+		if free {
+			is = was - freeSlot
+		}
+		if s.swap(was, is) {
+			return free
 		}
 	}
 }
@@ -68,14 +70,21 @@ func (s *slots) leave() (taken bool) {
 			if s.swap(was, was-waitingCall) {
 				return false
 			}
-			continue
-		}
-		select {
-		case <-s.grants:
+		} else if s.received() {
 			return true
-		default: // It is about to be sent. Or a newcomer has received it, whose place is there to be given up then.
-			runtime.Gosched()
 		}
+	}
+}
+
+// received takes a slot that was given to the line. If there is none yet one is about to be sent, or a newcomer has
+// received it, whose place is there to be given up then.
+func (s *slots) received() bool {
+	select {
+	case <-s.grants:
+		return true
+	default:
+		runtime.Gosched()
+		return false
 	}
 }
 

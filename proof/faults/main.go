@@ -112,7 +112,7 @@ func (t table) report(patches []string, outcomes []outcome, start time.Time, ver
 		for k := range t.methods {
 			cell := "-"
 			if o.failed[k] {
-				cell = "found"
+				cell = how(o.text[k])
 				byMethod[k]++
 			}
 			fmt.Printf(" %-10s", cell)
@@ -153,6 +153,18 @@ func (o outcome) found() (n int) {
 		}
 	}
 	return n
+}
+
+// how tells apart in which way a fault showed, for a machine that is too busy shows by time-outs.
+func how(output string) string {
+	switch {
+	case strings.Contains(output, "test timed out"):
+		return "hangs"
+	case strings.Contains(output, "--- FAIL"):
+		return "found"
+	default:
+		return "crashes"
+	}
 }
 
 // output shows the beginning of what each method that failed had to say.
