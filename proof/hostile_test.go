@@ -1,6 +1,9 @@
 package proof_test
 
-import "runtime"
+import (
+	"runtime"
+	"sync/atomic"
+)
 
 // die ends a function in a way that no error can express.
 func die(how string) {
@@ -21,3 +24,14 @@ func apart(f func()) (panicked any) {
 	<-done
 	return panicked
 }
+
+// crowd counts who is inside, and how many were at most.
+type crowd struct{ inside, most atomic.Int64 }
+
+func (c *crowd) enter() {
+	n := c.inside.Add(1)
+	for was := c.most.Load(); n > was && !c.most.CompareAndSwap(was, n); was = c.most.Load() {
+	}
+}
+
+func (c *crowd) leave() { c.inside.Add(-1) }

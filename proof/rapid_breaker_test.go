@@ -27,7 +27,12 @@ func rapidly(t *testing.T, operations int, property func(*rapid.T)) {
 	}
 	set("rapid.checks", strconv.Itoa(max(1, operations/90)))
 	set("rapid.steps", strconv.Itoa(stepsOfAStory))
-	rapid.Check(t, property)
+	told := 0
+	rapid.Check(t, func(rt *rapid.T) { told++; property(rt) })
+	// rapid ends early and content if the test's deadline is near.
+	if checks, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String()); err != nil || told < checks {
+		t.Errorf("%d stories told, %d are wanted", told, checks)
+	}
 }
 
 const stepsOfAStory = 120 // of which some are skipped, so that 100 remain
@@ -38,6 +43,7 @@ type breakerMachine struct {
 	operations *atomic.Int64
 	result     *rapid.Generator[result]
 	duration   *rapid.Generator[string]
+	blind      bool // nobody looks, most of the time
 }
 
 // durationNames are the times at which something may change, both sides of each, and steps back.
@@ -164,6 +170,9 @@ func (s *breakerMachine) Manual(t *rapid.T) {
 
 func (s *breakerMachine) Check(t *rapid.T) {
 	s.operations.Add(1)
+	if s.blind && rapid.IntRange(0, 9).Draw(t, "look") > 0 {
+		return // To look gives untimed successes a time.
+	}
 	s.fail(t, s.check())
 }
 
@@ -174,8 +183,9 @@ func TestRapidBreaker(t *testing.T) {
 	settings := rapid.SampledFrom(variants())
 	result, duration := rapid.SampledFrom(results()), rapid.SampledFrom(durationNames())
 	rapidly(t, scaled(2_000_000, 100_000_000), func(t *rapid.T) {
-		m := &breakerMachine{newRig(settings.Draw(t, "settings")), &operations, result, duration}
+		m := &breakerMachine{newRig(settings.Draw(t, "settings")), &operations, result, duration, rapid.Bool().Draw(t, "blind")}
 		t.Repeat(rapid.StateMachineActions(m))
+		m.fail(t, m.check())
 		totals := m.m.Snapshot().Totals
 		edges.Add(int64(m.m.Generation()))
 		late.Add(int64(totals.Late))

@@ -21,6 +21,7 @@ type Breaker struct {
 	turned  time.Duration // start of the latest bucket that a result was booked in; the window doesn't turn back
 	log     []entry       // all results and refusals
 	judged  int           // how many of them there were when a rule was last asked
+	dated   int           // and when the untimed ones among them were last given a time
 	changes []change      // all edges; their number is the generation
 	running []ticket      // admitted, not ended
 }
@@ -92,7 +93,7 @@ func (m Breaker) Done(id int, o seawall.Outcome, hint time.Duration) Breaker {
 
 // count books a result of the present generation, and makes the edge that it leads to.
 func (m Breaker) count(v verdict, closed bool) Breaker {
-	if v.kind != ignored {
+	if v.kind != ignored && (v.kind != success || !m.untimed()) {
 		m = m.turn()
 	}
 	m = m.write(v.kind)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"github.com/seawall-go/seawall"
@@ -27,11 +28,26 @@ func (m Breaker) At(reading time.Duration, step func(Breaker) Breaker) Breaker {
 	return n
 }
 
-// Look is a Snapshot. Without a failure rate the rules don't ask when a success was, so a breaker need not know; it
-// books successes when somebody looks, and that turns the window.
-func (m Breaker) Look() Breaker {
-	if m.set.MinCalls == 0 && m.last().to == seawall.Closed && !m.watches() {
-		m = m.turn()
+// Look is a Snapshot.
+func (m Breaker) Look() Breaker { return m.date() }
+
+// untimed reports whether a success is counted without a look at the clock: no rule asks when it was.
+func (m Breaker) untimed() bool {
+	return m.last().to == seawall.Closed && m.set.MinCalls == 0 && !m.watches()
+}
+
+// date gives a time to the successes that have none: they are booked when a call fails, or somebody looks.
+func (m Breaker) date() Breaker {
+	if !m.untimed() {
+		return m
 	}
+	m = m.turn()
+	m.log = slices.Clone(m.log)
+	for i, e := range m.log[m.dated:] {
+		if e.kind == success && e.generation == len(m.changes) {
+			m.log[m.dated+i].at = max(m.turned, m.now())
+		}
+	}
+	m.dated = len(m.log)
 	return m
 }

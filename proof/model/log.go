@@ -59,7 +59,7 @@ type ticket struct {
 	hung           bool // it has been counted although it runs
 }
 
-func (m Breaker) note() Breaker { m.noted = m.now(); return m.ripen() }
+func (m Breaker) note() Breaker { m.noted = m.now(); return m.ripen().date() }
 
 func (m Breaker) edge(to seawall.State, why seawall.Reason, c counts, v verdict) Breaker {
 	m.noted = m.now()
