@@ -273,23 +273,28 @@ func TestChainPanicsOnNil(t *testing.T) {
 	}
 }
 
-// A chain allocates one closure for each policy but the innermost, however it is nested.
-func TestChainAllocatesOneClosureForEachLink(t *testing.T) {
+// A chain of breakers and bulkheads allocates nothing, and one of policies that it doesn't know a closure for each but the
+// innermost, however it is nested.
+func TestChainAllocatesForUnknownPoliciesOnly(t *testing.T) {
 	ctx := t.Context()
-	var policies []seawall.Policy
-	for n := range 6 {
-		flat := seawall.Chain(policies...)
-		nested := nest(rand.New(rand.NewPCG(1, 4)), policies, 3)
-		for _, p := range []seawall.Policy{flat, nested} {
-			assert.LessOrEqual(t, testing.AllocsPerRun(1000, func() { _ = p.Do(ctx, ok) }), float64(max(0, n-1)), "chain of %d", n)
-		}
-		if n%2 == 0 {
-			policies = append(policies, br(t, newClock()))
-		} else {
-			policies = append(policies, bh(t, 1, noWait()))
-		}
+	breaker, bulkhead, unknown := br(t, newClock()), bh(t, 9, noWait()), seawall.PolicyFunc(pass)
+	allocs := func(policies ...seawall.Policy) float64 {
+		flat, nested := seawall.Chain(policies...), nest(rand.New(rand.NewPCG(1, 4)), policies, 3)
+		return max(
+			testing.AllocsPerRun(1000, func() { _ = flat.Do(ctx, ok) }),
+			testing.AllocsPerRun(1000, func() { _ = nested.Do(ctx, ok) }),
+		)
 	}
+	assert.Zero(t, allocs())
+	assert.Zero(t, allocs(breaker))
+	assert.Zero(t, allocs(breaker, bulkhead))
+	assert.Zero(t, allocs(breaker, bulkhead, breaker, bulkhead))
+	assert.Zero(t, allocs(breaker, unknown), "the innermost one gets fn itself")
+	assert.LessOrEqual(t, allocs(unknown, breaker), 1.0)
+	assert.LessOrEqual(t, allocs(unknown, bulkhead, unknown, breaker), 2.0)
 }
+
+func pass(ctx context.Context, fn func(context.Context) error) error { return fn(ctx) }
 
 // PolicyFunc.
 
@@ -643,7 +648,7 @@ func TestRejectionsDoNotChainUp(t *testing.T) {
 	last := p.Do(ctx, ok)
 	wantSame(t, first, last)
 	assert.NoError(t, errors.Unwrap(last), "an OpenError is the whole story")
-	assert.LessOrEqual(t, testing.AllocsPerRun(1000, func() { _ = p.Do(ctx, ok) }), 1.0, "the chain's closure")
+	assert.LessOrEqual(t, testing.AllocsPerRun(1000, func() { _ = p.Do(ctx, ok) }), 0.0)
 }
 
 // G126: a fallback is a policy of five lines, outermost.
@@ -708,24 +713,38 @@ func TestErrorsAndPanicsPassThroughAChainUntouched(t *testing.T) {
 
 // Call.
 
-// Call's value is fn's, also beside an error, and zero if fn did not run.
+// Call's value is fn's, also beside an error, and zero if fn did not run: of a breaker, which has a way of its own, and of
+// any other policy.
 func TestCallReturnsTheValue(t *testing.T) {
-	b := br(t, newClock())
 	give := func(value string, err error) func(context.Context) (string, error) {
 		return func(context.Context) (string, error) { return value, err }
 	}
-	got, err := seawall.Call(t.Context(), b, give("answer", nil))
-	require.NoError(t, err)
-	assert.Equal(t, "answer", got)
+	for name, wrap := range map[string]func(*seawall.Breaker) seawall.Policy{
+		"breaker": func(b *seawall.Breaker) seawall.Policy { return b },
+		"chain":   func(b *seawall.Breaker) seawall.Policy { return seawall.Chain(b) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := br(t, newClock())
+			p := wrap(b)
+			got, err := seawall.Call(t.Context(), p, give("answer", nil))
+			require.NoError(t, err)
+			assert.Equal(t, "answer", got)
 
-	got, err = seawall.Call(t.Context(), b, give("half an answer", errBoom))
-	wantSame(t, errBoom, err)
-	assert.Equal(t, "half an answer", got)
+			got, err = seawall.Call(t.Context(), p, give("half an answer", errBoom))
+			wantSame(t, errBoom, err)
+			assert.Equal(t, "half an answer", got)
 
-	b.ForceOpen()
-	got, err = seawall.Call(t.Context(), b, give("answer", nil))
-	require.ErrorIs(t, err, seawall.ErrOpen)
-	assert.Empty(t, got)
+			assert.PanicsWithValue(t, errBoom, func() {
+				_, _ = seawall.Call(t.Context(), p, func(context.Context) (int, error) { panic(errBoom) })
+			})
+			assert.EqualValues(t, 2, b.Snapshot().Totals.Failures)
+
+			b.ForceOpen()
+			got, err = seawall.Call(t.Context(), p, give("answer", nil))
+			require.ErrorIs(t, err, seawall.ErrOpen)
+			assert.Empty(t, got)
+		})
+	}
 }
 
 // Call runs fn on the context that the policies made.
@@ -820,12 +839,15 @@ func TestCallPanicsOnNil(t *testing.T) {
 	assert.PanicsWithValue(t, "seawall: nil Context", func() { _, _ = seawall.Call(nil, tries(1), fn) }) //nolint:staticcheck // a nil ctx is the point
 }
 
-// Call allocates its result and one closure.
+// Call allocates nothing for a breaker, and for another policy its result and one closure.
 func TestCallAllocates(t *testing.T) {
 	ctx := t.Context()
 	fn := func(context.Context) ([4]string, error) { return [4]string{}, nil }
-	for name, p := range map[string]seawall.Policy{"breaker": newBreaker(t), "bulkhead": bh(t, 1), "chain": seawall.Chain()} {
-		assert.LessOrEqual(t, testing.AllocsPerRun(1000, func() { _, _ = seawall.Call(ctx, p, fn) }), 2.0, name)
+	for name, c := range map[string]struct {
+		policy seawall.Policy
+		most   float64
+	}{"breaker": {newBreaker(t), 0}, "bulkhead": {bh(t, 1), 2}, "chain": {seawall.Chain(), 2}} {
+		assert.LessOrEqual(t, testing.AllocsPerRun(1000, func() { _, _ = seawall.Call(ctx, c.policy, fn) }), c.most, name)
 	}
 }
 
