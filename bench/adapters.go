@@ -62,6 +62,7 @@ func alike() config {
 type impl struct {
 	name     string
 	deviates string   // how it departs from the common configuration
+	remark   string   // what else there is to know of one that does not
 	skip     []string // scenarios it can't take part in
 	buckets  bool     // lets the number of buckets be chosen
 
@@ -85,10 +86,21 @@ func impls() []impl {
 		{name: "floor-channel", breaker: channelFloor, bulkhead: channelFloorBulkhead},
 
 		{name: "gobreaker", buckets: true, breaker: gobreakerDo, call: gobreakerCall, stack: gobreakerStack},
-		{name: "mercari", breaker: mercariDo, call: mercariCall},
-		{name: "sentinel", buckets: true, breaker: sentinelDo, skip: []string{"Many", "Memory"}},
+		{
+			name: "mercari", breaker: mercariDo, call: mercariCall,
+			remark: "counts in a fixed window that a goroutine empties; lets every call through while half-open",
+			skip:   []string{"HalfOpen"},
+		},
+		{
+			name: "sentinel", buckets: true, breaker: sentinelDo,
+			remark: "runs its whole chain of slots",
+			skip:   []string{"Many", "Memory"},
+		},
 		{name: "failsafe", breaker: failsafeDo, call: failsafeCall, bulkhead: failsafeBulkhead, stack: failsafeStack},
-		{name: "failsafe-permit", breaker: failsafePermit, bulkhead: failsafeBulkheadPermit},
+		{
+			name: "failsafe-permit", breaker: failsafePermit, bulkhead: failsafeBulkheadPermit,
+			remark: "has no defer here: a panic would keep its permit",
+		},
 		{
 			name: "go-zero", breaker: zeroDo, stack: zeroStack,
 			deviates: "has no states but rejects by chance, the more calls fail the more often; its window has 40 buckets; its limit ignores ctx",
@@ -102,7 +114,10 @@ func impls() []impl {
 		{name: "xsync", bulkhead: xsyncBulkhead},
 		{name: "channel", bulkhead: channelBulkhead},
 
-		{name: "seawall", buckets: true, breaker: seawallDo(timeWindow), call: seawallCall, bulkhead: seawallBulkhead, stack: seawallStack},
+		{
+			name: "seawall", buckets: true, breaker: seawallDo(timeWindow), call: seawallCall, bulkhead: seawallBulkhead, stack: seawallStack,
+			remark: "also trips at 10 failures in a row",
+		},
 		{
 			name: "seawall-consecutive", breaker: seawallDo(timeWindow, seawall.WithConsecutiveFailures(10)),
 			deviates: "has the consecutive rule only: trips at 10 failures in a row",
@@ -274,8 +289,7 @@ func newSentinel(c config) string {
 		MinRequestAmount:             minCalls,
 		StatIntervalMs:               uint32(c.window.Milliseconds()),
 		StatSlidingWindowBucketCount: uint32(c.buckets),
-		Threshold:                    failureRate,
-		ProbeNum:                     1,
+		Threshold:                    failureRate, // ProbeNum stays 0: else every call is let through while half-open.
 	}}))
 	return name
 }

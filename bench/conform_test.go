@@ -35,6 +35,9 @@ func TestBreakersStayClosedAtOnePercentAndTripAtHalf(t *testing.T) {
 			if i.deviates == "" {
 				assert.True(t, stays, "trips at 1 %% failures")
 				assert.True(t, trips, "does not trip exactly at 10 failures of 20 calls")
+				if i.remark != "" {
+					t.Attr("remark", i.remark)
+				}
 				return
 			}
 			assert.False(t, stays && trips, "the table says that it %s, but it behaves like the others", i.deviates)

@@ -66,7 +66,7 @@ func run(ctx context.Context, o options, out string) error {
 	if err := bin.build(ctx); err != nil {
 		return err
 	}
-	deviations, err := bin.conform(ctx)
+	deviations, remarks, err := bin.conform(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func run(ctx context.Context, o options, out string) error {
 	if err != nil {
 		return err
 	}
-	r := results{deviations: deviations}
+	r := results{deviations: deviations, remarks: remarks}
 	for _, b := range todo {
 		r.names = append(r.names, b.String())
 	}
@@ -158,20 +158,24 @@ func (bin binary) run(ctx context.Context, args ...string) (string, error) {
 }
 
 // attribute is how a test says in what an implementation differs.
-var attribute = regexp.MustCompile(`(?m)^=== ATTR +\S+/impl=(\S+) deviates (.*)$`)
+var attribute = regexp.MustCompile(`(?m)^=== ATTR +\S+/impl=(\S+) (deviates|remark) (.*)$`)
 
-// conform refuses to measure what isn't configured alike. The deviations that
-// the table admits come back by implementation.
-func (bin binary) conform(ctx context.Context) (map[string]string, error) {
+// conform refuses to measure what isn't configured alike. The deviations that the table admits come back by
+// implementation, and what it remarks on those that are alike.
+func (bin binary) conform(ctx context.Context) (deviations, remarks map[string]string, err error) {
 	output, err := bin.run(ctx, "-test.v")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	deviations := map[string]string{}
+	deviations, remarks = map[string]string{}, map[string]string{}
 	for _, match := range attribute.FindAllStringSubmatch(output, -1) {
-		deviations[match[1]] = match[2]
+		if match[2] == "deviates" {
+			deviations[match[1]] = match[3]
+		} else {
+			remarks[match[1]] = match[3]
+		}
 	}
-	return deviations, nil
+	return deviations, remarks, nil
 }
 
 // list finds the benchmarks by running each once.

@@ -78,6 +78,7 @@ func TestParseKeepsTheUnitsOfTheBenchmark(t *testing.T) {
 func TestReportShowsRatiosAndVerdicts(t *testing.T) {
 	r := results{
 		deviations: map[string]string{"eapache": "keeps no window"},
+		remarks:    map[string]string{"mercari": "has a goroutine"},
 		rounds: []round{{
 			"Closed/impl=gobreaker/par=1":       {"cpu-ns/op": 200, "allocs/op": 0},
 			"Closed/impl=failsafe-permit/par=1": {"cpu-ns/op": 100, "allocs/op": 0},
@@ -95,10 +96,11 @@ func TestReportShowsRatiosAndVerdicts(t *testing.T) {
 		"| seawall | 60 (0.30, 0.60, 1.50) | 0 |",
 		"| failsafe-permit | 100† (0.50, 1, 2.50) | 0 |",
 		"- eapache keeps no window.",
+		"- mercari has a goroutine.",
 		"| closed, success, serial | gobreaker | ≤ 0.33 | ≤ 0.24 | 0.30 |  | must |",
 		"| open, reject, serial | gobreaker | ≤ 0.60 | ≤ 0.45 | 0.70 |  | **missed** |",
 		"| half-open, reject, serial | gobreaker | ≤ 1 | ≤ 0.60 | – |  | not measured |",
-		"| **seawall** | 60 (0.30) | – | 70 (0.70) | – | – | – |",
+		"| **seawall** | 60 (0.30) | – | 70 (0.70) | – | – | 0 |",
 	} {
 		assert.Contains(t, report.String(), line+"\n")
 	}

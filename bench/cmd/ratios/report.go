@@ -181,6 +181,10 @@ func writeDeviations(w io.Writer, r *results) {
 	for _, impl := range slices.Sorted(maps.Keys(r.deviations)) {
 		fmt.Fprintf(w, "- %s %s.\n", impl, r.deviations[impl])
 	}
+	fmt.Fprint(w, "\nAlike, and yet:\n\n")
+	for _, impl := range slices.Sorted(maps.Keys(r.remarks)) {
+		fmt.Fprintf(w, "- %s %s.\n", impl, r.remarks[impl])
+	}
 }
 
 func writeTargets(w io.Writer, r *results) {
@@ -215,6 +219,8 @@ func writeCompact(w io.Writer, r *results) {
 		{"**seawall**", "seawall", "seawall"},
 		{"gobreaker + x/sync/semaphore", "gobreaker", "xsync"},
 		{"failsafe-go", "failsafe", "failsafe"},
+		{"failsafe-go, its permits alone", "failsafe-permit", "failsafe-permit"},
+		{"mercari/go-circuitbreaker", "mercari", ""},
 		{"go-zero", "go-zero", ""},
 		{"eapache/go-resiliency", "eapache", "eapache"},
 	} {
@@ -224,8 +230,18 @@ func writeCompact(w io.Writer, r *results) {
 			compactCell(r, "Open", lib.breaker, "par=1"),
 			compactCell(r, "BulkheadFree", lib.bulkhead, "par=1"),
 			compactCell(r, "Chain", lib.breaker, "par=1"),
-			number(median(r.values(joinName("Chain", lib.breaker, "par=1"), "allocs/op"))))
+			allocations(r, lib.breaker))
 	}
+}
+
+// allocations are those of a stack, or of the breaker where there is none.
+func allocations(r *results, impl string) string {
+	for _, scenario := range []string{"Chain", "Closed"} {
+		if values := r.values(joinName(scenario, impl, "par=1"), "allocs/op"); len(values) > 0 {
+			return number(median(values))
+		}
+	}
+	return "–"
 }
 
 func compactCell(r *results, scenario, impl, variant string) string {

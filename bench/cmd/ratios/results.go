@@ -14,6 +14,7 @@ type results struct {
 	others     float64           // the share of the CPUs that other processes used
 	names      []string          // in the order of the source
 	deviations map[string]string // by implementation
+	remarks    map[string]string // likewise, on what is configured alike
 	rounds     []round
 }
 
