@@ -90,8 +90,8 @@ spec: ## the protocol in the model checker spin (Debian: spin, gcc)
 
 .PHONY: mutate
 mutate: .tools/gremlins ## mutants of the core: statements and conditions, and gremlins (an hour on two cores)
-	cd proof && go run ./mutate
-	.tools/gremlins unleash --timeout-coefficient 20 --workers 2 --exclude-files '^(proof|bench|contrib|examples|seawallhttp|seawallpage|internal|scripts)/' .
+	cd proof && go run ./mutate -second
+	.tools/gremlins unleash --timeout-coefficient 6 --workers 2 --threshold-efficacy 95 --exclude-files '^(proof|bench|contrib|examples|seawallhttp|seawallpage|internal|scripts)/' .
 
 .PHONY: soak
 SOAK ?= 10m
@@ -101,6 +101,7 @@ soak: ## random operations of 64 goroutines under the race detector: SOAK=10m
 .PHONY: release-check
 release-check: ## before a tag: the searches at length, and the nested modules as their users get them (hours)
 	cd proof && SEAWALL_PROOF=release go test -count=1 -timeout 6h -v .
+	$(MAKE) faults spec soak mutate
 	$(MAKE) fuzz FUZZTIME=10m
 	scripts/release-check.sh
 
@@ -127,7 +128,7 @@ tidy: ## check that every go.mod and go.sum is tidy
 SPEC = $(if $(shell command -v spin),spec)
 
 .PHONY: checks
-checks: vet lint tidy test-386 cover cases $(SPEC) ## what make ci does besides the tests
+checks: vet lint tidy test-386 cover cases proof fuzz $(SPEC) ## what make ci does besides the tests
 
 .PHONY: race
 race:
