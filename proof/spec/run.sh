@@ -31,6 +31,7 @@ check() {
   states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' out | awk '{ printf "%d", $1 }')
   seconds=$(sed -n 's/.*elapsed time \([0-9.]*\).*/\1/p' out)
   if grep -q 'max search depth too small\|out of memory\|aborted' out; then errors=cut; fi
+  if [ "$errors" = 0 ] && grep -q 'Search not completed' out; then errors=cut; fi
   runs=$((runs + 1))
 }
 
