@@ -81,7 +81,8 @@ func impls() []impl {
 		{name: "floor-ctx-fn", breaker: ctxFnFloor, call: ctxFnFloorCall, bulkhead: ctxFnFloorBulkhead, stack: ctxFnFloorStack},
 		{name: "floor-clock-add", breaker: clockAddFloor},
 		{name: "floor-window", breaker: windowFloor},
-		{name: "floor-window-sharded", breaker: shardedWindowFloor},
+		{name: "floor-window-sharded", breaker: shardedWindowFloor(atRandom)},
+		{name: "floor-window-by-stack", breaker: shardedWindowFloor(byStack)},
 		{name: "floor-mutex", breaker: mutexFloor},
 		{name: "floor-channel", breaker: channelFloor, bulkhead: channelFloorBulkhead},
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // The floors say what the ingredients of a breaker cost in the shape that all
@@ -81,29 +82,40 @@ func windowFloor(config) do {
 	}
 }
 
-// shardedWindowFloor is windowFloor with a bucket of eight cells, of which each
-// call picks one at random: Go has no cheap way to ask for the core's own.
-func shardedWindowFloor(config) do {
-	var b struct {
-		state atomic.Uint32
-		base  time.Time
-		_     [cacheLine]byte
-		cells [8]struct {
-			calls atomic.Uint64
-			_     [cacheLine - 8]byte
+// shardedWindowFloor is windowFloor with a bucket of eight cells, of which pick
+// chooses one for each call: Go has no cheap way to ask for the core's own.
+func shardedWindowFloor(pick func() uintptr) func(config) do {
+	return func(config) do {
+		var b struct {
+			state atomic.Uint32
+			base  time.Time
+			_     [cacheLine]byte
+			cells [8]struct {
+				calls atomic.Uint64
+				_     [cacheLine - 8]byte
+			}
+		}
+		b.base = time.Now()
+		return func(ctx context.Context, fn func(context.Context) error) error {
+			if b.state.Load() != 0 {
+				return errRejected
+			}
+			err := fn(ctx)
+			if time.Since(b.base) < bucketEnd {
+				b.cells[pick()%8].calls.Add(1)
+			}
+			return err
 		}
 	}
-	b.base = time.Now()
-	return func(ctx context.Context, fn func(context.Context) error) error {
-		if b.state.Load() != 0 {
-			return errRejected
-		}
-		err := fn(ctx)
-		if time.Since(b.base) < bucketEnd {
-			b.cells[rand.Uint32()%8].calls.Add(1)
-		}
-		return err
-	}
+}
+
+func atRandom() uintptr { return uintptr(rand.Uint32()) }
+
+// byStack is the same for all calls of a goroutine as long as its stack stays
+// where it is, and by chance the same for two goroutines.
+func byStack() uintptr {
+	var here byte
+	return uintptr(unsafe.Pointer(&here)) >> 13
 }
 
 // mutexFloor counts under a mutex, taken once.
