@@ -16,9 +16,9 @@ import (
 // be copied. It is not re-entrant: a call that asks the Bulkhead it holds a slot of for another one may wait for
 // itself.
 type Bulkhead struct {
-	// What a call writes that need not wait: three words beside each other.
-	admitted, rejectedFull atomic.Uint64
-	slots                  slots
+	// What a call writes that need not wait: two words beside each other.
+	admitted atomic.Uint64
+	slots    slots
 
 	// Set once in NewBulkhead.
 	name   string
@@ -31,7 +31,7 @@ type Bulkhead struct {
 	waiting int
 	waited  time.Duration
 
-	rejectedTimeout, cancelled atomic.Uint64
+	rejectedFull, rejectedTimeout, cancelled atomic.Uint64
 }
 
 // NewBulkhead returns a Bulkhead that runs up to limit calls at once, from 1 to 1<<20. The name, which may be any, is

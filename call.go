@@ -39,7 +39,7 @@ func (b *Breaker) try(ctx context.Context) (ticket, *OpenError, error) {
 	if g.plain {
 		return ticket{generation: g}, nil, nil
 	}
-	if e := g.rejection.Load(); e != nil && b.read() < e.until { // No lock: it was in force as it was read.
+	if e := g.rejection.Load(); e != nil && b.read() < e.until { // No lock: when e was read it was in force.
 		return ticket{}, e, nil
 	}
 	t, rejection, after := b.admit()

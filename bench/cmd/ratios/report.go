@@ -212,7 +212,7 @@ func writeTargets(w io.Writer, r *results) {
 
 // writeCompact prints the README's table.
 func writeCompact(w io.Writer, r *results) {
-	fmt.Fprintf(w, "\n## For the README\n\nns per call and, in parentheses, the ratio to gobreaker or x/sync; %s, %s, medians of %d rounds.\n\n", runtime.Version(), r.cpu, len(r.rounds))
+	fmt.Fprintf(w, "\n## For the README\n\nns per call and, in parentheses, the ratio to gobreaker or x/sync; %s, %s, medians of %d rounds. Allocations are those of breaker and bulkhead, or of the breaker where there is no such stack.\n\n", runtime.Version(), r.cpu, len(r.rounds))
 	row(w, "", "closed", "closed, 2 cores", "open, rejecting", "bulkhead, free", "breaker + bulkhead", "allocations")
 	rule(w, 1, 6)
 	for _, lib := range [...]struct{ title, breaker, bulkhead string }{
