@@ -39,7 +39,7 @@ func (b *Breaker) try(ctx context.Context) (ticket, *OpenError, error) {
 	if g.plain {
 		return ticket{generation: g}, nil, nil
 	}
-	if e := g.rejection.Load(); e != nil && b.read() < e.until { // No lock: when e was read it was in force.
+	if e := g.rejection.Load(); b.stands(e) {
 		return ticket{}, e, nil
 	}
 	t, rejection, after := b.admit()
@@ -48,6 +48,10 @@ func (b *Breaker) try(ctx context.Context) (ticket, *OpenError, error) {
 	}
 	return t, rejection, nil
 }
+
+// stands reports whether the rejection holds that a generation had when it was current, nil being none. It takes no lock:
+// the rejection was in force as it was read.
+func (b *Breaker) stands(e *OpenError) bool { return e != nil && b.read() < e.until }
 
 // observes reports whether a call that was to be turned away runs all the same, and counts it if so. If the breaker has
 // been switched off meanwhile it runs too, and nothing counts.

@@ -3,6 +3,7 @@ package seawall
 import (
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unsafe"
@@ -92,8 +93,12 @@ func TestDocsShowStateDiagram(t *testing.T) {
 // What ARCHITECTURE.md says about memory.
 func TestDocsTellTheSizes(t *testing.T) {
 	t.Parallel()
-	breaker := unsafe.Sizeof(Breaker{}) + unsafe.Sizeof(generation{}) + unsafe.Sizeof(timeWindow{}) + 10*unsafe.Sizeof(tally{})
+	breaker := unsafe.Sizeof(Breaker{}) + unsafe.Sizeof(timeWindow{}) + 10*unsafe.Sizeof(tally{})
 	assert.Less(t, int(breaker), 1024)
+	if strconv.IntSize == 64 {
+		assert.EqualValues(t, 128, unsafe.Sizeof(generation{}))
+		assert.EqualValues(t, 64, unsafe.Offsetof(Breaker{}.first), "it begins a line of cache")
+	}
 	assert.Less(t, int(unsafe.Sizeof(Bulkhead{})), 512)
 	assert.Equal(t, 24, int(unsafe.Sizeof(tally{})))
 	assert.Equal(t, 1, int(unsafe.Sizeof(entry(0))))

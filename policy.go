@@ -32,8 +32,8 @@ func (p PolicyFunc) Do(ctx context.Context, fn func(context.Context) error) erro
 
 // Chain composes policies into one, outermost first: Chain(a, b).Do(ctx, fn) is a.Do around b.Do around fn.
 // Without policies it just runs fn. Chains may be nested; Chain(Chain(a, b), c) is Chain(a, b, c). A Chain keeps no
-// context and nothing else between calls, and allocates one closure for each policy of a type that is not of this package,
-// but for the innermost.
+// context and nothing else between calls, and allocates one closure for each policy but a [Breaker], a [Bulkhead], a
+// [Timeout] and the innermost one.
 //
 // The usual order is Chain(breaker, retry, bulkhead, timeout). The breaker is outside of the retries, so that an
 // open circuit ends the whole loop and a retried call counts as one result; the timeout is inside of the bulkhead,
@@ -70,8 +70,8 @@ func (c *chain) Do(ctx context.Context, fn func(context.Context) error) error {
 	return c.doFrom(0, ctx, fn)
 }
 
-// doFrom runs fn under the policies from the i-th on. A policy that is known to be done with a func when its Do returns
-// gets one from the stack, which the compiler sees only where it sees whose Do is called. Hence the same line four times.
+// doFrom runs fn under the policies from the i-th on. The compiler leaves a func on the stack only where it sees whose Do
+// is called, hence the same line four times.
 func (c *chain) doFrom(i int, ctx context.Context, fn func(context.Context) error) error {
 	switch len(c.policies) - i {
 	case 0:
