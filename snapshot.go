@@ -85,9 +85,9 @@ type Snapshot struct {
 	Since      time.Time `json:"since"`
 	Reason     Reason    `json:"reason"`
 
-	// The window of a closed breaker as it is now; 0 in the other states. Without WithFailureRate or
-	// WithSlowCallThreshold nothing depends on when a call succeeded, and the clock is not asked: such a call counts
-	// as of the next failure or Snapshot.
+	// The window of a closed breaker as it is now; 0 in the other states. Where failures in a row are the only rule and
+	// no call can be slow a success has no time, for nothing depends on it: it counts as of the next failure, look or
+	// change by hand.
 	Calls               uint64  `json:"calls"`
 	Failures            uint64  `json:"failures"`
 	SlowCalls           uint64  `json:"slow_calls"`           // these are Failures too
