@@ -144,13 +144,13 @@ func (s *server) result() (r fleetResult) {
 	return r
 }
 
-// threeRetries is what people do without guards: try again up to three times, with backoff and jitter.
+// threeRetries tries again up to three times, with backoff and jitter.
 func threeRetries(r *rand.Rand) seawall.PolicyFunc {
 	var mu sync.Mutex
 	return func(ctx context.Context, fn func(context.Context) error) (err error) {
 		for try := range 4 {
-			if err = fn(ctx); err == nil {
-				return nil
+			if err = fn(ctx); err == nil || try == 3 {
+				return err
 			}
 			mu.Lock()
 			d := time.Duration(r.Float64() * float64(100*time.Millisecond) * float64(int(1)<<try))

@@ -30,7 +30,11 @@ func rapidly(t *testing.T, operations int, property func(*rapid.T)) {
 	told := 0
 	rapid.Check(t, func(rt *rapid.T) { told++; property(rt) })
 	// rapid ends early and content if the test's deadline is near.
-	if checks, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String()); err != nil || told < checks {
+	checks, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
+	if testing.Short() {
+		checks /= 5 // As rapid does.
+	}
+	if err != nil || told < checks {
 		t.Errorf("%d stories told, %d are wanted", told, checks)
 	}
 }
@@ -183,7 +187,9 @@ func TestRapidBreaker(t *testing.T) {
 	settings := rapid.SampledFrom(variants())
 	result, duration := rapid.SampledFrom(results()), rapid.SampledFrom(durationNames())
 	rapidly(t, scaled(2_000_000, 100_000_000), func(t *rapid.T) {
-		m := &breakerMachine{newRig(settings.Draw(t, "settings")), &operations, result, duration, rapid.Bool().Draw(t, "blind")}
+		set := settings.Draw(t, "settings")
+		untimed := set.MinCalls == 0 && set.SlowCallThreshold == 0
+		m := &breakerMachine{newRig(set), &operations, result, duration, untimed && rapid.Bool().Draw(t, "blind")}
 		t.Repeat(rapid.StateMachineActions(m))
 		m.fail(t, m.check())
 		totals := m.m.Snapshot().Totals

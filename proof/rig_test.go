@@ -245,7 +245,8 @@ func (r *rig) setMode(mode seawall.Mode) error {
 	return r.b.SetMode(mode)
 }
 
-// check returns how what breaker and model show of themselves differs. Reading changes nothing, so it is all read.
+// check returns how what breaker and model show of themselves differs. Reading changes no more than the time of untimed
+// successes, so it is all read.
 func (r *rig) check() error {
 	r.m = r.m.Look()
 	got, want := r.b.Snapshot(), r.m.Snapshot()

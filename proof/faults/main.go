@@ -155,13 +155,14 @@ func (o outcome) found() (n int) {
 	return n
 }
 
-// how tells apart in which way a fault showed, for a machine that is too busy shows by time-outs.
+// how says in which way a fault showed: by a test that failed, or by one that hung, which may also be a busy machine's
+// doing.
 func how(output string) string {
 	switch {
-	case strings.Contains(output, "test timed out"):
-		return "hangs"
 	case strings.Contains(output, "--- FAIL"):
 		return "found"
+	case strings.Contains(output, "test timed out"):
+		return "hangs"
 	default:
 		return "crashes"
 	}

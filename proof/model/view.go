@@ -117,7 +117,7 @@ func (m Breaker) totals() seawall.Totals {
 // Equal reports whether two models show the same and will go on to, whatever happens. In which order calls of no
 // further consequence came makes no difference.
 func (m Breaker) Equal(n Breaker) bool {
-	return m.clock == n.clock && m.noted == n.noted && m.turned == n.turned && m.mode == n.mode &&
+	return m.clock == n.clock && m.noted == n.noted && m.turned == n.turned && m.mode == n.mode && m.dated == n.dated &&
 		len(m.log) == len(n.log) && len(m.running) == len(n.running) && m.unjudged() == n.unjudged() &&
 		slices.Equal(m.changes, n.changes) && m.kinds() == n.kinds() &&
 		slices.EqualFunc(m.current(), n.current(), m.sameEntry) && slices.Equal(m.consequences(), n.consequences())
