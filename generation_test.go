@@ -51,6 +51,36 @@ func (c *watchedClock) Now() time.Time {
 
 func (c *watchedClock) After(time.Duration) <-chan time.Time { panic("nobody waits here") }
 
+// Neither a success nor a plain rejection takes the lock: this test holds it, and would wait for itself.
+func TestPlainCallsTakeNoLock(t *testing.T) {
+	ok := func(context.Context) error { return nil }
+	b := Must(NewBreaker(""))
+	locked := func(f func()) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		f()
+	}
+	locked(func() {
+		require.NoError(t, b.Do(t.Context(), ok))
+		done, err := b.Allow(t.Context())
+		require.NoError(t, err)
+		done(nil)
+	})
+	b.ForceOpen()
+	for _, m := range modes() {
+		require.NoError(t, b.SetMode(m))
+		if m == Off {
+			continue // Which closes it.
+		}
+		locked(func() {
+			errDo := b.Do(t.Context(), ok)
+			_, errAllow := b.Allow(t.Context())
+			assert.Equal(t, m == Enforce, errDo != nil)
+			assert.Equal(t, errDo, errAllow)
+		})
+	}
+}
+
 // A rejection that needs no lock must not come between the reading of a decision and the decision itself: its own reading
 // could be later, and it would speak of what is over by then.
 func TestRejectionIsWithdrawnBeforeADecisionReadsTheClock(t *testing.T) {
