@@ -69,6 +69,10 @@ PEERS ?= .
 bench-peers: ## the peers side by side, in turns: medians, ratios, targets: ROUNDS=10 PEERS=pattern (some 15 minutes)
 	cd bench && go run ./cmd/ratios -rounds $(ROUNDS) -filter '$(PEERS)'
 
+.PHONY: bench-self
+bench-self: ## the targets that compare seawall with itself, measured beside each other (a minute)
+	cd bench && go run ./cmd/ratios -rounds 30 -filter '^Benchmark(Closed|Failures|Call|Window)$$/impl=seawall$$'
+
 .PHONY: cases
 cases: ## known faults of this kind of library, each with the tests that rule it out here
 	@go run ./internal/cases
