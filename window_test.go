@@ -261,3 +261,12 @@ func TestCountWindowTakesNoMoreRoomThanItNeeds(t *testing.T) {
 	assert.Len(t, w.results, most)
 	assert.Equal(t, most, cap(w.results))
 }
+
+// A count window makes room for its results a few times, not for each of them.
+func TestCountWindowSeldomGrows(t *testing.T) {
+	fill := func() {
+		w := countWindow{max: 1 << 12}
+		w.push(failed, 1<<12)
+	}
+	assert.LessOrEqual(t, testing.AllocsPerRun(10, fill), 12.0)
+}
