@@ -22,7 +22,7 @@ type Breaker struct {
 	systemTime bool                       // the clock is package time
 	base       time.Time                  // elapsed time counts from here
 	name       string
-	_          [8]byte
+	_          [8]byte // so that first begins a line
 	first      generation
 	config     breakerConfig
 
